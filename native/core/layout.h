@@ -1,0 +1,229 @@
+// The bytes of a `.tprof` recording, drawn once. The reader, the writer and the recorder all include
+// this file; docs/recording-format.md explains it in prose.
+//
+//   0            4096                                                   used_bytes
+//   +------------+----------------+----------------+--------------------+
+//   | FileHeader | chunk          | chunk          | ...                |
+//   +------------+----------------+----------------+--------------------+
+//                 64 bytes header, then records of one kind
+//
+// A chunk starts at a multiple of kGranuleBytes (the header fills the first granule) and belongs to one
+// thread. Only that thread appends to it; `committed` is the last thing it stores, so whatever a killed
+// process left behind is valid up to `committed`. All integers are little endian.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace torchprof {
+
+inline constexpr char kFileMagic[8] = {'T', 'P', 'R', 'O', 'F', '\r', '\n', '\x1a'};
+inline constexpr std::uint32_t kFormatVersion = 1;
+inline constexpr std::uint32_t kEndianMark = 0x01020304;
+inline constexpr std::uint32_t kChunkMagic = 0x4B4E4843;  // "CHNK"
+inline constexpr std::uint64_t kGranuleBytes = 16 * 1024;
+inline constexpr std::uint64_t kMaxChunkBytes = 1024 * 1024;
+inline constexpr std::uint64_t kPayloadAlignBytes = 8;
+
+// What the timestamps of a recording count.
+enum class ClockSource : std::uint32_t { kTsc = 0, kCntvct = 1, kMonotonicRaw = 2, kUnixNs = 3 };
+
+// One moment read on three clocks as nearly at once as the machine allows.
+struct ClockPair {
+  std::uint64_t ticks;
+  std::int64_t realtime_ns;
+  std::int64_t monotonic_ns;
+};
+
+// Why something was not recorded. The index is part of the format; names in drop_reason.cpp.
+enum class DropReason : std::uint32_t {
+  kByteCap = 0,         // the recording reached its cap
+  kDiskFull = 1,        // posix_fallocate failed
+  kNoThreadState = 2,   // no memory for a thread's state
+  kStackTooDeep = 3,    // more open events on a thread than kMaxOpenEvents
+  kPayloadTooLarge = 4, // shapes and inputs of one op over their bound
+  kNameTableFull = 5,   // a name replaced by a placeholder
+  kUnmatchedEnd = 6,    // an end whose start was not recorded
+  kStartAfterStop = 7,  // an event that began while the capture was stopping
+  kCount = 16,
+};
+
+enum class RecordingState : std::uint32_t { kRecording = 0, kStopped = 1 };
+
+struct FileHeader {
+  char magic[8];
+  std::uint32_t version;
+  std::uint32_t endian;
+  std::uint32_t header_bytes;   // kGranuleBytes
+  std::uint32_t granule_bytes;  // kGranuleBytes
+  std::uint64_t cap_bytes;
+  std::atomic<std::uint64_t> used_bytes;  // end of the last chunk handed out
+  std::atomic<std::uint32_t> state;       // RecordingState
+  std::uint32_t clock_source;             // ClockSource
+  ClockPair clock_start;
+  // Written by the helper thread now and then and at stop, so that a killed process leaves a usable
+  // calibration. `clock_latest_sequence` is a sequence lock: odd while the pair is being written.
+  std::atomic<std::uint64_t> clock_latest_sequence;
+  ClockPair clock_latest;
+  std::uint64_t process_id;
+  std::uint64_t process_instance;  // random, one a process start; the base of span ids
+  std::atomic<std::uint64_t> drops[static_cast<std::size_t>(DropReason::kCount)];
+};
+static_assert(sizeof(FileHeader) <= kGranuleBytes);
+
+enum class ChunkKind : std::uint16_t {
+  kOps = 1,       // OpRecord
+  kPayload = 2,   // bytes: inputs of ops; referred to by file offset / kPayloadAlignBytes
+  kStrings = 3,   // StringEntry + bytes, 8-byte aligned
+  kThreads = 4,   // ThreadRecord
+  kSteps = 5,     // StepRecord
+  kMetadata = 6,  // UTF-8 JSON objects, one a line; later keys win
+  kEvents = 7,    // EventRecord: any event of a saved Recording
+  kTracks = 8,    // TrackRecord
+  kLinks = 9,     // LinkRecord
+};
+
+struct ChunkHeader {
+  std::uint32_t magic;
+  std::uint16_t kind;          // ChunkKind
+  std::uint16_t record_bytes;  // 1 for byte chunks
+  std::uint64_t size_bytes;    // header included, a multiple of kGranuleBytes
+  std::uint32_t thread;        // ordinal of the owning thread; 0 = the recorder itself
+  std::uint32_t sequence;      // n-th chunk of its kind and thread
+  std::uint32_t generation;    // times this chunk was reused (policy ring); 0 for policy keep
+  std::uint32_t reserved0;
+  std::atomic<std::uint64_t> committed;  // records (or bytes) that are complete
+  std::uint8_t reserved1[24];
+};
+static_assert(sizeof(ChunkHeader) == 64);
+
+enum OpFlags : std::uint16_t {
+  kFlagAsync = 1 << 0,        // RecordFunction::isAsync()
+  kFlagOtherThread = 1 << 1,  // ended on another thread than it began on
+  kFlagUnfinished = 1 << 2,   // still open when the recording ended; end = the recording's end
+  kFlagPayloadCut = 1 << 3,   // inputs were cut to their bound
+};
+
+// What an event is. Part of the format and of the numpy columns.
+enum class EventKind : std::uint8_t {
+  kOp = 0,        // RecordFunction other than user scopes
+  kUser = 1,      // record_function, ProfilerStep#N, Optimizer.step#...
+  kRuntime = 2,   // cudaLaunchKernel, ...
+  kDriver = 3,    // cuLaunchKernel, ...
+  kKernel = 4,
+  kMemcpy = 5,
+  kMemset = 6,
+  kSync = 7,
+  kPython = 8,
+  kPythonC = 9,
+  kModule = 10,
+  kOverhead = 11,
+  kSpan = 12,
+  kAnnotation = 13,  // gpu_user_annotation
+  kOther = 14,
+};
+
+// One RecordFunction. `end_ticks` is the commit word: 0 while the op is open, then written once.
+struct OpRecord {
+  std::uint64_t start_ticks;
+  std::atomic<std::uint64_t> end_ticks;
+  std::uint32_t name;  // string id of a name entry (name + overload name)
+  std::uint8_t kind;   // EventKind
+  std::uint8_t scope;  // at::RecordScope
+  std::atomic<std::uint16_t> flags;
+  std::int64_t sequence;         // autograd sequence number, -1 = none
+  std::uint32_t forward_thread;  // RecordFunction::forwardThreadId(), 0 = none
+  std::uint32_t end_thread;      // ordinal, set with kFlagOtherThread
+  std::uint32_t payload;         // file offset / kPayloadAlignBytes, 0 = none
+  std::uint32_t reserved;
+};
+static_assert(sizeof(OpRecord) == 48);
+
+// Followed by `name_bytes` + `overload_bytes` bytes of UTF-8 (as given: not validated), padded to 8.
+struct StringEntry {
+  std::uint32_t id;  // dense, from 1
+  std::uint32_t name_bytes;
+  std::uint32_t overload_bytes;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(StringEntry) == 16);
+
+struct ThreadRecord {
+  std::uint32_t ordinal;  // from 1
+  std::uint32_t os_thread_id;
+  std::atomic<std::uint64_t> torch_thread_id;  // RecordFunction::threadId(), 0 = not known
+  std::uint64_t first_ticks;
+  char name[40];  // NUL-terminated
+};
+static_assert(sizeof(ThreadRecord) == 64);
+
+enum StepFlags : std::uint8_t {
+  kStepPartial = 1 << 0,     // the capture began or ended inside it
+  kStepInParent = 1 << 1,    // belongs to the context's span; else a root linked to it
+  kStepHasNumber = 1 << 2,   // false for the whole-capture span
+  kStepUnfinished = 1 << 3,
+};
+enum class StepPhase : std::uint8_t { kUnknown = 0, kTrain = 1, kEval = 2, kInfer = 3 };
+
+// A step, with the OpenTelemetry context that was current when it began (zero = none).
+struct StepRecord {
+  std::uint64_t start_ticks;
+  std::atomic<std::uint64_t> end_ticks;
+  std::int64_t number;
+  std::uint32_t thread;
+  std::uint8_t phase;  // StepPhase
+  std::uint8_t flags;  // StepFlags
+  std::uint8_t context_trace_flags;
+  std::uint8_t reserved0;
+  std::uint8_t context_trace_id[16];
+  std::uint8_t context_span_id[8];
+  std::uint32_t links_payload;  // payload: n x {trace id 16, span id 8}
+  std::uint32_t links_count;
+};
+static_assert(sizeof(StepRecord) == 64);
+
+// A saved event of any origin (an imported trace, a filtered recording). Times are unix ns.
+struct EventRecord {
+  std::int64_t start_ns;
+  std::int64_t end_ns;
+  std::uint32_t name;
+  std::uint32_t track;
+  std::uint8_t kind;
+  std::uint8_t scope;
+  std::uint16_t flags;
+  std::uint32_t forward_thread;
+  std::int64_t sequence;
+  std::int64_t correlation;
+  std::uint32_t end_track;
+  std::uint32_t payload;
+  std::uint64_t reserved;
+};
+static_assert(sizeof(EventRecord) == 64);
+
+enum class TrackKind : std::uint8_t { kThread = 0, kStream = 1, kOther = 2 };
+
+struct TrackRecord {
+  std::uint32_t name;  // string id, 0 = none
+  std::uint8_t kind;   // TrackKind
+  std::uint8_t reserved0[3];
+  std::int64_t process_id;
+  std::int64_t thread_id;  // OS thread id, or stream
+  std::uint64_t torch_thread_id;
+  std::int32_t device;  // -1 = none
+  std::int32_t context;
+  std::uint8_t reserved1[24];
+};
+static_assert(sizeof(TrackRecord) == 64);
+
+struct LinkRecord {
+  std::uint64_t from;
+  std::uint64_t to;
+  std::uint32_t type;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(LinkRecord) == 24);
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace torchprof
