@@ -1,0 +1,52 @@
+"""Paired runs: two candidates measured alternately, so that a drifting machine moves both alike."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+Measurement = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Medians over the runs, in the unit the measurements return."""
+
+    a: float
+    b: float
+
+
+def paired(a: Measurement, b: Measurement, repeats: int = 7) -> Paired:
+    """Runs `a` and `b` once each to warm up, then `repeats` times alternately, the order swapped every time.
+
+    Each call makes one run and returns its figure, for instance nanoseconds an op.
+    """
+    a()
+    b()
+    figures_a: list[float] = []
+    figures_b: list[float] = []
+    for repeat in range(repeats):
+        if repeat % 2 == 0:
+            figures_a.append(a())
+            figures_b.append(b())
+        else:
+            figures_b.append(b())
+            figures_a.append(a())
+    return Paired(median(figures_a), median(figures_b))
+
+
+def elapsed_ns(work: Callable[[], object]) -> int:
+    """Wall time of one call in nanoseconds, with Python's garbage collector out of the way."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        start_ns = time.perf_counter_ns()
+        work()
+        return time.perf_counter_ns() - start_ns
+    finally:
+        if was_enabled:
+            gc.enable()
