@@ -1,0 +1,1 @@
+"""The compiled module `core` and its types; nothing else lives here."""
