@@ -22,8 +22,9 @@ class Target:
 class Row:
     """One measured figure.
 
-    `ours` and `anchor` are medians in `unit` (for example "ns/op", "B/op", "spans/s"). A figure without an
-    anchor has `anchor=None`; one that is only reported has `target=None`. A figure with two targets is two rows.
+    `ours` and `anchor` are medians in `unit` (for example "ns/op", "B/op", "spans/s"). A figure
+    without an anchor has `anchor=None`; one that is only reported has `target=None`. Two targets make
+    two rows.
     """
 
     name: str

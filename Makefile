@@ -1,0 +1,105 @@
+# Needs Python >= 3.10, a C++20 compiler and make; everything else comes from PyPI into .venv.
+#
+#   PYTHON=python3.12 make setup      another Python
+#   TORCH=torch==2.12.0 make setup    another torch (the bridge is compiled for exactly this one)
+
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+SAY = @printf '==> %s\n'
+
+BUILD_FILES := pyproject.toml $(shell find . -name CMakeLists.txt -not -path './.venv/*' -not -path './build/*')
+NATIVE_FILES := $(shell find native -name '*.h' -o -name '*.cpp')
+PACKAGE_FILES := $(wildcard src/otel_torchprof/__init__.py src/otel_torchprof/*/__init__.py) src/otel_torchprof/version.py
+TORCH_STAMP := $(VENV)/.$(subst =,-,$(TORCH))
+LINT_BUILD := build/lint
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench clean
+
+help:
+	@echo 'make setup   .venv with torch (CPU is enough), the package and what its tests need'
+	@echo 'make demo    trains a small CNN under opentelemetry-instrument; leaves out/demo.tprof and out/spans.jsonl'
+	@echo 'make test    all tests, native ones included'
+	@echo 'make lint    ruff, mypy, clang-format, clang-tidy, layer rules'
+	@echo 'make bench   every figure beside its anchor'
+	@echo 'make clean   removes build products and .venv'
+
+# --- setup: one stamp a stage, so that a second run does nothing -------------------------------------------
+
+setup: $(VENV)/.package
+
+$(VENV)/.python:
+	$(SAY) "Creating $(VENV) with $(PYTHON)"
+	@command -v $(PYTHON) >/dev/null || { echo 'make: $(PYTHON) not found: install Python 3.10 or newer, or set PYTHON=' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "make: $$($(PYTHON) -V) is too old: Python 3.10 or newer is needed; set PYTHON=python3.12 or the like" >&2; exit 1; }
+	@command -v $${CXX:-c++} >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null \
+	  || { echo 'make: no C++ compiler: install g++ (>= 11) or clang (>= 14), or set CXX=' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo 'make: $(PYTHON) -m venv failed: on Debian and Ubuntu, apt-get install python3-venv' >&2; exit 1; }
+	@touch $@
+
+$(TORCH_STAMP): $(VENV)/.python
+	$(SAY) "Installing $(TORCH) (minutes the first time)"
+	@$(PIP) install '$(TORCH)' numpy
+	@rm -f $(VENV)/.torch-* && touch $@
+
+$(VENV)/.build-tools: $(VENV)/.python pyproject.toml
+	$(SAY) "Installing the build tools"
+	@$(PIP) install 'scikit-build-core>=0.11' 'nanobind>=2.4' 'cmake>=3.25' 'ninja>=1.11'
+	@touch $@
+
+# Without build isolation: the bridge is compiled against the torch of this environment.
+$(VENV)/.package: $(TORCH_STAMP) $(VENV)/.build-tools $(BUILD_FILES) $(NATIVE_FILES) $(PACKAGE_FILES)
+	$(SAY) "Building the native core and the torch bridge, installing the package and its test tools"
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation -e '.[test]'
+	@touch $@
+
+$(VENV)/.dev-tools: $(VENV)/.package
+	$(SAY) "Installing the lint tools"
+	@$(PIP) install --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# --- what people run --------------------------------------------------------------------------------------
+
+# Five steps of a small CNN: two are passed over, three are recorded. No server: spans go to a file.
+demo: setup
+	@mkdir -p out && rm -f out/demo.tprof out/spans.jsonl
+	$(SAY) "Training examples/zero-code/train_cnn.py under opentelemetry-instrument, spans to out/spans.jsonl"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/zero-code/run_demo.sh out
+	$(SAY) "out/spans.jsonl: $$(wc -l < out/spans.jsonl) export requests, $$(wc -c < out/spans.jsonl) bytes"
+	$(SAY) "otel-torchprof report out/demo.tprof"
+	@$(BIN)/otel-torchprof report out/demo.tprof
+
+test: setup
+	$(SAY) "Running the tests"
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev-tools
+	$(SAY) "ruff"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	$(SAY) "mypy"
+	@$(BIN)/mypy --no-error-summary
+	$(SAY) "clang-format"
+	@$(BIN)/clang-format --dry-run -Werror $(NATIVE_FILES)
+	$(SAY) "clang-tidy (minutes)"
+	@$(BIN)/python -c 'import cmake' && CXX=$${CXX:-c++} $(BIN)/cmake -S . -B $(LINT_BUILD) -G Ninja \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTORCHPROF_TESTS=ON > $(LINT_BUILD).log 2>&1 \
+	  || { cat $(LINT_BUILD).log >&2; exit 1; }
+	@printf '%s\n' $(filter %.cpp,$(NATIVE_FILES)) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(LINT_BUILD)
+	$(SAY) "layer rules"
+	@$(BIN)/python -m pytest tests/unit/test_layers.py
+
+bench: setup
+	$(SAY) "Measuring (minutes); nothing else should run on this machine"
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
