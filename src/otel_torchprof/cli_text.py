@@ -1,0 +1,68 @@
+"""How the command line writes to a terminal or a pipe: untrusted names made harmless, numbers with units."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from rich.console import Console
+from rich.text import Text
+
+# Wide enough that a table written to a pipe or a file is never folded or cut.
+_PIPE_WIDTH = 4096
+
+
+class OutputConsole(Console):
+    """Standard output. A reader that went away is reported as BrokenPipeError, for `main` to deal with."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def printable(text: str) -> str:
+    """`text` with every character that could steer a terminal or reorder a line shown as an escape.
+
+    Covers C0 and C1 controls, DEL, bidirectional and other format characters, line and paragraph separators,
+    and lone surrogates.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def cell(text: object) -> Text:
+    """`text` for a table: printable, and never read as markup."""
+    return Text(printable(str(text)))
+
+
+def duration(ns: float) -> str:
+    """A duration in ns, in the unit that keeps it readable: `917 ns`, `12.346 us`, `4.210 ms`, `3.500 s`."""
+    whole = round(ns)
+    if abs(whole) < 1_000:
+        return f"{whole} ns"
+    if abs(whole) < 1_000_000:
+        return f"{whole / 1_000:.3f} us"
+    if abs(whole) < 1_000_000_000:
+        return f"{whole / 1_000_000:.3f} ms"
+    return f"{whole / 1_000_000_000:.3f} s"
+
+
+def size(size_bytes: int) -> str:
+    """A size in bytes, in the binary unit that keeps it readable: `512 B`, `1.5 MiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    if size_bytes < 1024**2:
+        return f"{size_bytes / 1024:.1f} KiB"
+    if size_bytes < 1024**3:
+        return f"{size_bytes / 1024**2:.1f} MiB"
+    return f"{size_bytes / 1024**3:.1f} GiB"

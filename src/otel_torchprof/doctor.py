@@ -1,0 +1,215 @@
+"""What works on this machine and, for what does not, why and the way out.
+
+Every check looks at the real thing (loads the core, asks the kernel, writes a file) and none imports torch or
+OpenTelemetry into this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+State = Literal["ok", "off", "missing"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at.
+
+    `state` is "ok", "off" (works without it, or turned off) or "missing" (something asked for cannot work).
+    `detail` says what was found, `way_out` what to do about it; empty where nothing needs doing.
+    """
+
+    name: str
+    state: State
+    detail: str
+    way_out: str = ""
+
+
+def examine(environ: Mapping[str, str]) -> list[Check]:
+    """All checks, in the order they are best read. A check that itself fails is reported as missing."""
+    return [_run(check, environ) for check in CHECKS]
+
+
+def _run(check: Callable[[Mapping[str, str]], Check], environ: Mapping[str, str]) -> Check:
+    try:
+        return check(environ)
+    except Exception as error:  # the doctor must outlive the patient
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        return Check(name, "missing", f"the check failed: {type(error).__name__}: {error}", "please report this")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def check_native_core(_environ: Mapping[str, str]) -> Check:
+    try:
+        core = importlib.import_module("otel_torchprof._native.core")
+    except ImportError as error:
+        return Check("native core", "missing", str(error), "reinstall: pip install --force-reinstall otel-torchprof")
+    return Check("native core", "ok", Path(str(core.__file__)).name)
+
+
+def check_torch(_environ: Mapping[str, str]) -> Check:
+    version = _version("torch")
+    if version is None:
+        return Check(
+            "torch", "off", "not installed: recordings can be read, not made", "pip install torch to record"
+        )
+    return Check("torch", "ok", version)
+
+
+def check_compiler(environ: Mapping[str, str]) -> Check:
+    wanted = environ.get("CXX")
+    for candidate in (wanted,) if wanted else ("c++", "g++", "clang++"):
+        if path := shutil.which(candidate):
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+            return Check("C++ compiler", "ok", (said.stdout.splitlines() or [path])[0])
+    return Check(
+        "C++ compiler",
+        "off",
+        f"{wanted} (from CXX) not found" if wanted else "none found",
+        "needed only for a torch without a prebuilt bridge: install g++ or clang, or set CXX",
+    )
+
+
+def check_membarrier(_environ: Mapping[str, str]) -> Check:
+    number = {"x86_64": 324, "aarch64": 283}.get(platform.machine())
+    private_expedited, register_private_expedited = 1 << 3, 1 << 4
+    needed = private_expedited | register_private_expedited
+    if number is None:
+        return Check("membarrier", "off", f"unknown on {platform.machine()}: stopping a capture takes longer")
+    libc = ctypes.CDLL(None, use_errno=True)
+    commands = libc.syscall(ctypes.c_long(number), 0, 0)
+    if commands < 0:
+        why = os.strerror(ctypes.get_errno())
+        return Check("membarrier", "off", f"{why}: stopping a capture takes longer", "allow it in the seccomp profile")
+    if commands & needed != needed:
+        return Check("membarrier", "off", "no private expedited barrier: stopping a capture takes longer", "Linux 4.14")
+    return Check("membarrier", "ok", "private expedited")
+
+
+OTEL_DISTRIBUTIONS = (
+    "opentelemetry-api",
+    "opentelemetry-sdk",
+    "opentelemetry-instrumentation",
+    "opentelemetry-distro",
+    "opentelemetry-exporter-otlp-proto-grpc",
+    "opentelemetry-exporter-otlp-proto-http",
+)
+
+
+def check_opentelemetry(_environ: Mapping[str, str]) -> Check:
+    versions = {name: _version(name) for name in OTEL_DISTRIBUTIONS}
+    found = ", ".join(f"{name.removeprefix('opentelemetry-')} {version}" for name, version in versions.items() if version)
+    absent = [name for name, version in versions.items() if version is None]
+    if absent:
+        return Check(
+            "OpenTelemetry",
+            "off",
+            f"{found or 'nothing installed'}; without {', '.join(absent)}",
+            "pip install 'otel-torchprof[otlp]' to send spans",
+        )
+    return Check("OpenTelemetry", "ok", found)
+
+
+def check_instrumentation(environ: Mapping[str, str]) -> Check:
+    name = "instrumentation"
+    points = metadata.entry_points(group="opentelemetry_instrumentor")
+    if "torchprof" not in points.names:
+        return Check(
+            name, "missing", "the entry point torchprof is not registered", "install with pip, not by copying files"
+        )
+    disabled = environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "")
+    if {"torchprof", "*"} & {part.strip() for part in disabled.split(",")}:
+        return Check(name, "off", "turned off by OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "unset it")
+    if environ.get("OTEL_PYTHON_TORCHPROF_ENABLED", "true").strip().lower() in {"false", "0", "no", "off"}:
+        return Check(name, "off", "turned off by OTEL_PYTHON_TORCHPROF_ENABLED", "unset it")
+    return Check(name, "ok", "opentelemetry-instrument loads torchprof")
+
+
+def check_environment(environ: Mapping[str, str]) -> Check:
+    """Names only: a header or an endpoint may hold a secret."""
+    names = sorted(name for name in environ if name.startswith("OTEL_"))
+    return Check("settings", "ok", ", ".join(names) if names else "no OTEL_ variable is set: defaults")
+
+
+def check_gpu(_environ: Mapping[str, str]) -> Check:
+    present = Path("/dev/nvidiactl").exists()
+    seen = "an NVIDIA GPU is there" if present else "no NVIDIA GPU"
+    return Check("GPU events", "off", f"{seen}; this version records CPU ops only")
+
+
+def check_hardware_counters(_environ: Mapping[str, str]) -> Check:
+    return Check("hardware counters", "off", "this version does not read them")
+
+
+def check_recording_folder(environ: Mapping[str, str]) -> Check:
+    name = "recording folder"
+    setting = environ.get("OTEL_PYTHON_TORCHPROF_RECORDING_DIR")
+    if not setting:
+        return Check(name, "ok", "OTEL_PYTHON_TORCHPROF_RECORDING_DIR is not set: recordings stay in memory")
+    folder = Path(setting)
+    if not folder.is_dir():
+        return Check(name, "missing", f"{setting} is not a folder", f"mkdir -p {setting}")
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            os.posix_fallocate(file.fileno(), 0, 1 << 20)
+    except OSError as error:
+        return Check(name, "missing", f"{setting}: {error.strerror}", "choose a folder that this user can write to")
+    file_system = file_system_of(folder)
+    free_mib = shutil.disk_usage(folder).free >> 20
+    detail = f"{setting}: {file_system}, {free_mib} MiB free"
+    if file_system not in SAFE_FILE_SYSTEMS:
+        return Check(
+            name,
+            "off",
+            f"{detail}; a full disk could kill the process there",
+            f"use one of {', '.join(sorted(SAFE_FILE_SYSTEMS))}",
+        )
+    return Check(name, "ok", detail)
+
+
+# Where space that posix_fallocate has promised is really there when a page is first touched.
+SAFE_FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay"}
+
+
+def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
+    """The type of the file system that holds `path`, or "unknown"."""
+    real = os.path.realpath(path)
+    best_mount, best_type = "", "unknown"
+    for line in mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        mount = before.split(" ")[4].encode().decode("unicode_escape")
+        inside = real == mount or real.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= len(best_mount):
+            best_mount, best_type = mount, after.split(" ")[0]
+    return best_type
+
+
+CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
+    check_native_core,
+    check_torch,
+    check_compiler,
+    check_membarrier,
+    check_opentelemetry,
+    check_instrumentation,
+    check_environment,
+    check_recording_folder,
+    check_gpu,
+    check_hardware_counters,
+)
