@@ -16,6 +16,10 @@
 
 namespace torchprof {
 
+// Times of events and steps lie in [-kMaxTimeNs, kMaxTimeNs], so that differences cannot overflow. The
+// builder refuses others, the reader clamps them and counts.
+inline constexpr std::int64_t kMaxTimeNs = (std::int64_t{1} << 62) - 1;
+
 // Strings by dense id; id 0 is the empty string. An entry may carry an overload name.
 class StringPool {
  public:

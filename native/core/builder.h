@@ -1,0 +1,65 @@
+// Makes a Recording from events that come in any order: what importers and tests use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/recording.h"
+
+namespace torchprof {
+
+struct BuilderEvent {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::uint32_t name = 0;   // from add_string
+  std::uint32_t track = 0;  // from add_track
+  EventKind kind = EventKind::kOp;
+  std::uint8_t scope = 0;
+  std::uint16_t flags = 0;
+  std::int64_t sequence = -1;
+  std::uint32_t forward_thread = 0;
+  std::uint32_t end_track = 0;
+  std::int64_t correlation = -1;
+};
+
+// Every add_... throws std::invalid_argument for what a Recording cannot hold, and leaves the builder as
+// it was.
+class RecordingBuilder {
+ public:
+  RecordingBuilder();
+
+  // The id of the string; equal strings share one.
+  std::uint32_t add_string(std::string_view name, std::string_view overload = {});
+  std::uint32_t add_track(Track track);
+  // `inputs`: encoded as in inputs_encoding.h, without the length. Returns the event's number, to be used
+  // with add_link.
+  std::uint64_t add_event(const BuilderEvent& event, std::span<const std::uint8_t> inputs = {});
+  void add_step(Step step);
+  void add_link(std::uint64_t from_event, std::uint64_t to_event, LinkType type);
+  // One JSON object; later keys win over earlier ones.
+  void add_metadata(std::string_view json_object);
+  void add_drops(DropReason reason, std::uint64_t count);
+  void set_process(std::uint64_t process_id, std::uint64_t process_instance);
+  void set_stopped(bool stopped);
+  // Widens the recording beyond its events and steps.
+  void cover(std::int64_t start_ns, std::int64_t end_ns);
+
+  // Sorts the rows and hands the recording over; the builder is empty afterwards.
+  [[nodiscard]] Recording finish();
+
+ private:
+  void require_time_range(std::int64_t start_ns, std::int64_t end_ns) const;
+  void require_track(std::uint32_t track) const;
+
+  Recording recording_;
+  std::unordered_map<std::string, std::uint32_t> string_ids_;
+  std::shared_ptr<std::vector<std::uint8_t>> payload_;
+  bool covers_something_ = false;
+};
+
+}  // namespace torchprof
