@@ -22,8 +22,8 @@ inline constexpr char kFileMagic[8] = {'T', 'P', 'R', 'O', 'F', '\r', '\n', '\x1
 inline constexpr std::uint32_t kFormatVersion = 1;
 inline constexpr std::uint32_t kEndianMark = 0x01020304;
 inline constexpr std::uint32_t kChunkMagic = 0x4B4E4843;  // "CHNK"
-inline constexpr std::uint64_t kGranuleBytes = 16 * 1024;
-inline constexpr std::uint64_t kMaxChunkBytes = 1024 * 1024;
+inline constexpr std::uint64_t kGranuleBytes = std::uint64_t{16} * 1024;
+inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1024} * 1024;
 inline constexpr std::uint64_t kPayloadAlignBytes = 8;
 
 // What the timestamps of a recording count.
@@ -38,14 +38,14 @@ struct ClockPair {
 
 // Why something was not recorded. The index is part of the format; names in drop_reason.cpp.
 enum class DropReason : std::uint32_t {
-  kByteCap = 0,         // the recording reached its cap
-  kDiskFull = 1,        // posix_fallocate failed
-  kNoThreadState = 2,   // no memory for a thread's state
-  kStackTooDeep = 3,    // more open events on a thread than kMaxOpenEvents
-  kPayloadTooLarge = 4, // shapes and inputs of one op over their bound
-  kNameTableFull = 5,   // a name replaced by a placeholder
-  kUnmatchedEnd = 6,    // an end whose start was not recorded
-  kStartAfterStop = 7,  // an event that began while the capture was stopping
+  kByteCap = 0,          // the recording reached its cap
+  kDiskFull = 1,         // posix_fallocate failed
+  kNoThreadState = 2,    // no memory for a thread's state
+  kStackTooDeep = 3,     // more open events on a thread than kMaxOpenEvents
+  kPayloadTooLarge = 4,  // shapes and inputs of one op over their bound
+  kNameTableFull = 5,    // a name replaced by a placeholder
+  kUnmatchedEnd = 6,     // an end whose start was not recorded
+  kStartAfterStop = 7,   // an event that began while the capture was stopping
   kCount = 16,
 };
 
@@ -73,8 +73,11 @@ struct FileHeader {
 static_assert(sizeof(FileHeader) <= kGranuleBytes);
 
 enum class ChunkKind : std::uint16_t {
+  kFree = 0,      // nothing: what an exited thread gave back; readers step over it
   kOps = 1,       // OpRecord
-  kPayload = 2,   // bytes: inputs of ops; referred to by file offset / kPayloadAlignBytes
+  // Bytes, referred to by file offset / kPayloadAlignBytes. Inputs of an op: u32 size, then as many
+  // bytes. Links of a step: StepRecord::links_count entries, no size before them.
+  kPayload = 2,
   kStrings = 3,   // StringEntry + bytes, 8-byte aligned
   kThreads = 4,   // ThreadRecord
   kSteps = 5,     // StepRecord
@@ -107,10 +110,10 @@ enum OpFlags : std::uint16_t {
 
 // What an event is. Part of the format and of the numpy columns.
 enum class EventKind : std::uint8_t {
-  kOp = 0,        // RecordFunction other than user scopes
-  kUser = 1,      // record_function, ProfilerStep#N, Optimizer.step#...
-  kRuntime = 2,   // cudaLaunchKernel, ...
-  kDriver = 3,    // cuLaunchKernel, ...
+  kOp = 0,       // RecordFunction other than user scopes
+  kUser = 1,     // record_function, ProfilerStep#N, Optimizer.step#...
+  kRuntime = 2,  // cudaLaunchKernel, ...
+  kDriver = 3,   // cuLaunchKernel, ...
   kKernel = 4,
   kMemcpy = 5,
   kMemset = 6,
@@ -159,9 +162,9 @@ struct ThreadRecord {
 static_assert(sizeof(ThreadRecord) == 64);
 
 enum StepFlags : std::uint8_t {
-  kStepPartial = 1 << 0,     // the capture began or ended inside it
-  kStepInParent = 1 << 1,    // belongs to the context's span; else a root linked to it
-  kStepHasNumber = 1 << 2,   // false for the whole-capture span
+  kStepPartial = 1 << 0,    // the capture began or ended inside it
+  kStepInParent = 1 << 1,   // belongs to the context's span; else a root linked to it
+  kStepHasNumber = 1 << 2,  // false for the whole-capture span
   kStepUnfinished = 1 << 3,
 };
 enum class StepPhase : std::uint8_t { kUnknown = 0, kTrain = 1, kEval = 2, kInfer = 3 };
