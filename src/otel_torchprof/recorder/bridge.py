@@ -1,0 +1,137 @@
+"""The torch bridge in this process: loaded once, its callbacks switched on and off by capture slot."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+
+from otel_torchprof.recorder.bridge_location import (
+    BridgeStatus,
+    BridgeUnavailable,
+    bridge_status,
+    build_bridge,
+    installed_torch,
+    locate_bridge,
+)
+
+__all__ = ["Bridge", "BridgeStatus", "BridgeUnavailable", "bridge_status", "build_bridge", "load_bridge"]
+
+# The values of native/torch/bridge_abi.h.
+_ABI_VERSION = 1
+_HOOK_INPUTS = 1
+_CAPTURE_SLOTS = 4
+
+
+class _BridgeTable(ctypes.Structure):
+    """torchprof_bridge_table. Its calls release the GIL: torch's lock is never waited for under it."""
+
+    _fields_ = (
+        ("abi_version", ctypes.c_uint32),
+        ("table_bytes", ctypes.c_uint32),
+        ("torch_version", ctypes.c_char_p),
+        ("enable", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)),
+        ("disable", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
+    )
+
+
+class Bridge:
+    """A loaded bridge. Its library stays in the process for good: callbacks may run until the very end."""
+
+    def __init__(self, path: Path, torch_version: str, core_table_address: int) -> None:
+        """Loads the library.
+
+        Args:
+            path: the library; torch must already be imported.
+            torch_version: the `torch.__version__` it must be made for.
+            core_table_address: address of the core's torchprof_core_table, valid for the life of the process.
+
+        Raises:
+            BridgeUnavailable: it does not load, or is not for this torch or this core.
+        """
+        try:
+            init = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL).torchprof_bridge_init
+        except (OSError, AttributeError) as error:
+            raise BridgeUnavailable(
+                f"the torch bridge {path} does not load ({error}): delete it, or if its file system forbids "
+                "executables set XDG_CACHE_HOME to another"
+            ) from None
+        init.argtypes = (ctypes.c_void_p,)
+        init.restype = ctypes.POINTER(_BridgeTable)
+        table = init(core_table_address)
+        if not table or table.contents.abi_version != _ABI_VERSION:
+            raise BridgeUnavailable(f"the torch bridge {path} is for another otel-torchprof: delete it")
+        made_for = table.contents.torch_version.decode()
+        if made_for != torch_version:
+            raise BridgeUnavailable(
+                f"the torch bridge {path} is for torch {made_for}, not {torch_version}: delete it"
+            )
+        self.path = path
+        self._table = table.contents
+        # Held across a fork, so that no thread is inside torch's list of callbacks when it is copied.
+        self._lock = threading.Lock()
+        os.register_at_fork(
+            before=self._lock.acquire,
+            after_in_parent=self._lock.release,
+            after_in_child=self._after_fork_in_child,
+        )
+
+    def enable(self, slot: int, *, record_inputs: bool) -> None:
+        """Registers the callbacks of a capture slot; again with the same options changes nothing.
+
+        Raises:
+            BridgeUnavailable: torch refused them.
+        """
+        with self._lock:
+            code = self._table.enable(slot, _HOOK_INPUTS if record_inputs else 0)
+        if code:
+            raise BridgeUnavailable(
+                f"torch refused the callbacks of capture slot {slot} (code {code}): stop the capture"
+            )
+
+    def disable(self, slot: int) -> None:
+        """Removes the callbacks of a capture slot; without any it does nothing."""
+        with self._lock:
+            self._table.disable(slot)
+
+    def _after_fork_in_child(self) -> None:
+        # The captures stay with the parent: without them the callbacks only cost time.
+        for slot in range(_CAPTURE_SLOTS):
+            self._table.disable(slot)
+        self._lock.release()
+
+
+_load_lock = threading.Lock()
+_loaded: Bridge | None = None
+_unavailable: BridgeUnavailable | None = None
+
+
+def load_bridge() -> Bridge:
+    """The bridge for the torch of this process: loaded once, and compiled first when there is none.
+
+    Raises:
+        BridgeUnavailable: there is none and none can be made. A process tries once, not once a capture.
+    """
+    global _loaded, _unavailable
+    from otel_torchprof._native import core
+
+    with _load_lock:
+        if _unavailable is not None:
+            raise _unavailable
+        if _loaded is None:
+            try:
+                build = installed_torch()
+                _loaded = Bridge(locate_bridge(build), build.version, core.core_table_address())
+            except BridgeUnavailable as error:
+                _unavailable = error
+                raise
+        return _loaded
+
+
+def _renew_load_lock() -> None:
+    global _load_lock
+    _load_lock = threading.Lock()  # the thread that held it stayed in the parent
+
+
+os.register_at_fork(after_in_child=_renew_load_lock)

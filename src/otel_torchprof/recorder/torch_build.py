@@ -1,0 +1,73 @@
+"""What a torch bridge must match, and where that torch keeps its headers and libraries.
+
+Needs nothing but the standard library and torch, because CMake also runs this file as a script:
+`python torch_build.py SOURCES` prints what native/torch/CMakeLists.txt needs, a value a line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+# Relative to the folder of native sources; installed with the package in the same arrangement.
+BRIDGE_UNITS = ("torch/bridge.cpp", "torch/inputs.cpp")
+BRIDGE_HEADERS = ("torch/bridge_abi.h", "torch/inputs.h", "core/inputs_encoding.h")
+
+
+@dataclass(frozen=True)
+class TorchBuild:
+    """One exact build of torch: at::RecordFunction has no stable ABI, so a bridge fits only this one."""
+
+    version: str
+    cxx11_abi: bool
+    machine: str
+    include_dir: Path
+    library_dir: Path
+
+    @classmethod
+    def of(cls, torch: ModuleType) -> TorchBuild:
+        """The build of an imported torch module."""
+        root = Path(torch.__file__ or "").parent
+        return cls(
+            version=str(torch.__version__),
+            cxx11_abi=bool(torch._C._GLIBCXX_USE_CXX11_ABI),
+            machine=platform.machine(),
+            include_dir=root / "include",
+            library_dir=root / "lib",
+        )
+
+    @property
+    def key(self) -> str:
+        """The build as part of a file name."""
+        version = re.sub(r"[^A-Za-z0-9.+]", "_", self.version)
+        return f"torch-{version}-cxx11abi{int(self.cxx11_abi)}-{self.machine}"
+
+    def bridge_name(self, sources_dir: Path) -> str:
+        """File name of the bridge made for this torch from the sources in `sources_dir`.
+
+        Raises:
+            OSError: a source cannot be read.
+        """
+        digest = hashlib.sha256()
+        for name in (*BRIDGE_UNITS, *BRIDGE_HEADERS):
+            content = (sources_dir / name).read_bytes()
+            digest.update(f"{name} {len(content)}\n".encode())
+            digest.update(content)
+        return f"bridge-{self.key}-{digest.hexdigest()[:16]}.so"
+
+
+def _print_for_cmake(sources_dir: Path) -> None:
+    import torch
+
+    build = TorchBuild.of(torch)
+    print(build.version, int(build.cxx11_abi), build.include_dir, build.library_dir, sep="\n")
+    print(build.bridge_name(sources_dir))
+
+
+if __name__ == "__main__":
+    _print_for_cmake(Path(sys.argv[1]))
