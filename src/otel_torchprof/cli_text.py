@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
 from rich.text import Text
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 # Wide enough that a table written to a pipe or a file is never folded or cut.
 _PIPE_WIDTH = 4096

@@ -1,11 +1,12 @@
 """What works on this machine and, for what does not, why and the way out.
 
-Every check looks at the real thing (loads the core, asks the kernel, writes a file) and none imports torch or
-OpenTelemetry into this process.
+Every check looks at the real thing: it loads the core, asks the recorder for its bridge and the kernel for
+its barrier, writes a file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import os
@@ -18,6 +19,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+from otel_torchprof.config import SettingError, Settings
+from otel_torchprof.environment_variables import (
+    OTEL_PYTHON_TORCHPROF_ENABLED,
+    OTEL_PYTHON_TORCHPROF_RECORDING_DIR,
+)
+from otel_torchprof.recorder.bridge import bridge_status
+from otel_torchprof.recorder.bridge_build import find_compiler
 
 State = Literal["ok", "off", "missing"]
 
@@ -46,7 +55,9 @@ def _run(check: Callable[[Mapping[str, str]], Check], environ: Mapping[str, str]
         return check(environ)
     except Exception as error:  # the doctor must outlive the patient
         name = check.__name__.removeprefix("check_").replace("_", " ")
-        return Check(name, "missing", f"the check failed: {type(error).__name__}: {error}", "please report this")
+        return Check(
+            name, "missing", f"the check failed: {type(error).__name__}: {error}", "please report this"
+        )
 
 
 def _version(distribution: str) -> str | None:
@@ -60,7 +71,9 @@ def check_native_core(_environ: Mapping[str, str]) -> Check:
     try:
         core = importlib.import_module("otel_torchprof._native.core")
     except ImportError as error:
-        return Check("native core", "missing", str(error), "reinstall: pip install --force-reinstall otel-torchprof")
+        return Check(
+            "native core", "missing", str(error), "reinstall: pip install --force-reinstall otel-torchprof"
+        )
     return Check("native core", "ok", Path(str(core.__file__)).name)
 
 
@@ -73,18 +86,33 @@ def check_torch(_environ: Mapping[str, str]) -> Check:
     return Check("torch", "ok", version)
 
 
+def check_bridge(_environ: Mapping[str, str]) -> Check:
+    status = bridge_status()
+    if status.torch_version is None:
+        return Check("torch bridge", "off", status.reason)
+    if not status.available:
+        return Check("torch bridge", "missing", status.reason)
+    if status.path is None:
+        return Check(
+            "torch bridge",
+            "ok",
+            "none yet: compiled when the first capture starts, which takes some seconds",
+            "otel-torchprof build compiles it now",
+        )
+    return Check("torch bridge", "ok", f"{status.source}: {status.path}")
+
+
 def check_compiler(environ: Mapping[str, str]) -> Check:
-    wanted = environ.get("CXX")
-    for candidate in (wanted,) if wanted else ("c++", "g++", "clang++"):
-        if path := shutil.which(candidate):
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
-            return Check("C++ compiler", "ok", (said.stdout.splitlines() or [path])[0])
-    return Check(
-        "C++ compiler",
-        "off",
-        f"{wanted} (from CXX) not found" if wanted else "none found",
-        "needed only for a torch without a prebuilt bridge: install g++ or clang, or set CXX",
-    )
+    command = find_compiler(environ)
+    if command is None:
+        return Check(
+            "C++ compiler",
+            "off",
+            f"{environ['CXX']} (from CXX) not found" if environ.get("CXX") else "none found",
+            "needed only for a torch without a prebuilt bridge: install g++ or clang, or set CXX",
+        )
+    said = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    return Check("C++ compiler", "ok", (said.stdout.splitlines() or command)[0])
 
 
 def check_membarrier(_environ: Mapping[str, str]) -> Check:
@@ -97,9 +125,13 @@ def check_membarrier(_environ: Mapping[str, str]) -> Check:
     commands = libc.syscall(ctypes.c_long(number), 0, 0)
     if commands < 0:
         why = os.strerror(ctypes.get_errno())
-        return Check("membarrier", "off", f"{why}: stopping a capture takes longer", "allow it in the seccomp profile")
+        return Check(
+            "membarrier", "off", f"{why}: stopping a capture takes longer", "allow it in the seccomp profile"
+        )
     if commands & needed != needed:
-        return Check("membarrier", "off", "no private expedited barrier: stopping a capture takes longer", "Linux 4.14")
+        return Check(
+            "membarrier", "off", "no private expedited barrier: stopping a capture takes longer", "Linux 4.14"
+        )
     return Check("membarrier", "ok", "private expedited")
 
 
@@ -115,7 +147,9 @@ OTEL_DISTRIBUTIONS = (
 
 def check_opentelemetry(_environ: Mapping[str, str]) -> Check:
     versions = {name: _version(name) for name in OTEL_DISTRIBUTIONS}
-    found = ", ".join(f"{name.removeprefix('opentelemetry-')} {version}" for name, version in versions.items() if version)
+    found = ", ".join(
+        f"{name.removeprefix('opentelemetry-')} {version}" for name, version in versions.items() if version
+    )
     absent = [name for name, version in versions.items() if version is None]
     if absent:
         return Check(
@@ -132,18 +166,26 @@ def check_instrumentation(environ: Mapping[str, str]) -> Check:
     points = metadata.entry_points(group="opentelemetry_instrumentor")
     if "torchprof" not in points.names:
         return Check(
-            name, "missing", "the entry point torchprof is not registered", "install with pip, not by copying files"
+            name,
+            "missing",
+            "the entry point torchprof is not registered",
+            "install with pip, not by copying files",
         )
     disabled = environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "")
     if {"torchprof", "*"} & {part.strip() for part in disabled.split(",")}:
         return Check(name, "off", "turned off by OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "unset it")
-    if environ.get("OTEL_PYTHON_TORCHPROF_ENABLED", "true").strip().lower() in {"false", "0", "no", "off"}:
-        return Check(name, "off", "turned off by OTEL_PYTHON_TORCHPROF_ENABLED", "unset it")
+    with contextlib.suppress(SettingError):  # reported by check_settings
+        if not Settings.from_options({}, environ).enabled:
+            return Check(name, "off", f"turned off by {OTEL_PYTHON_TORCHPROF_ENABLED}", "unset it")
     return Check(name, "ok", "opentelemetry-instrument loads torchprof")
 
 
-def check_environment(environ: Mapping[str, str]) -> Check:
-    """Names only: a header or an endpoint may hold a secret."""
+def check_settings(environ: Mapping[str, str]) -> Check:
+    """Shows names only: a header or an endpoint may hold a secret."""
+    try:
+        Settings.from_options({}, environ)
+    except SettingError as error:
+        return Check("settings", "missing", str(error))
     names = sorted(name for name in environ if name.startswith("OTEL_"))
     return Check("settings", "ok", ", ".join(names) if names else "no OTEL_ variable is set: defaults")
 
@@ -160,9 +202,11 @@ def check_hardware_counters(_environ: Mapping[str, str]) -> Check:
 
 def check_recording_folder(environ: Mapping[str, str]) -> Check:
     name = "recording folder"
-    setting = environ.get("OTEL_PYTHON_TORCHPROF_RECORDING_DIR")
+    setting = environ.get(OTEL_PYTHON_TORCHPROF_RECORDING_DIR)
     if not setting:
-        return Check(name, "ok", "OTEL_PYTHON_TORCHPROF_RECORDING_DIR is not set: recordings stay in memory")
+        return Check(
+            name, "ok", f"{OTEL_PYTHON_TORCHPROF_RECORDING_DIR} is not set: recordings stay in memory"
+        )
     folder = Path(setting)
     if not folder.is_dir():
         return Check(name, "missing", f"{setting} is not a folder", f"mkdir -p {setting}")
@@ -170,7 +214,9 @@ def check_recording_folder(environ: Mapping[str, str]) -> Check:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, 1 << 20)
     except OSError as error:
-        return Check(name, "missing", f"{setting}: {error.strerror}", "choose a folder that this user can write to")
+        return Check(
+            name, "missing", f"{setting}: {error.strerror}", "choose a folder that this user can write to"
+        )
     file_system = file_system_of(folder)
     free_mib = shutil.disk_usage(folder).free >> 20
     detail = f"{setting}: {file_system}, {free_mib} MiB free"
@@ -204,11 +250,12 @@ def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -
 CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_native_core,
     check_torch,
+    check_bridge,
     check_compiler,
     check_membarrier,
     check_opentelemetry,
     check_instrumentation,
-    check_environment,
+    check_settings,
     check_recording_folder,
     check_gpu,
     check_hardware_counters,

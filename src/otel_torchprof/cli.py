@@ -1,0 +1,69 @@
+"""The command `otel-torchprof`: argument parsing and printing only.
+
+Exit codes: 0 done; 1 findings (`doctor` found something missing); 2 wrong use or unreadable input, one line
+on standard error; 130 interrupted; 141 the reader of a pipe went away.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from otel_torchprof import cli_build, cli_doctor, cli_info, cli_report
+from otel_torchprof.cli_text import printable
+from otel_torchprof.errors import TorchprofError
+from otel_torchprof.version import __version__
+
+EXIT_WRONG_USE = 2
+EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
+EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what was wrong in one line, without the usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_WRONG_USE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="otel-torchprof", description="Recordings of PyTorch, and what this machine can record."
+    )
+    parser.add_argument("--version", action="version", version=f"otel-torchprof {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (cli_info, cli_report, cli_doctor, cli_build):
+        command.add_to(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code; `arguments` defaults to the process's own."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a name the terminal cannot show is no reason to fail
+    options = _make_parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered would fail again when the interpreter flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except TorchprofError as error:
+        return _fail(str(error))
+
+
+def _fail(message: str) -> int:
+    one_line = " ".join(message.split())
+    print(f"otel-torchprof: {printable(one_line)}", file=sys.stderr)
+    return EXIT_WRONG_USE
