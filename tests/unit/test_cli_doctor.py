@@ -1,0 +1,114 @@
+"""`doctor`: every answer names its cause and the way out, and no secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from otel_torchprof import cli, doctor
+from otel_torchprof.doctor import Check, examine, file_system_of
+
+FOLDER = "OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
+
+
+def check(name: str, **environ: str) -> Check:
+    (found,) = [check for check in examine({"PATH": "/usr/bin:/bin", **environ}) if check.name == name]
+    return found
+
+
+def test_the_core_and_the_instrumentation_are_there() -> None:
+    assert check("native core").state == "ok"
+    assert check("instrumentation").state == "ok"
+
+
+def test_the_bridge_of_this_build_is_prebuilt() -> None:
+    found = check("torch bridge")
+    assert (found.state, found.detail.split(":")[0]) == ("ok", "prebuilt")
+
+
+def test_a_compiler_that_is_not_there_says_so() -> None:
+    found = check("C++ compiler", CXX="no-such-compiler")
+    assert found.state == "off"
+    assert found.detail == "no-such-compiler (from CXX) not found"
+    assert "set CXX" in found.way_out
+
+
+def test_settings_show_names_and_never_values() -> None:
+    found = check("settings", OTEL_EXPORTER_OTLP_HEADERS="authorization=s3cret", HOME="/nowhere")
+    assert found == Check("settings", "ok", "OTEL_EXPORTER_OTLP_HEADERS")
+
+
+def test_a_bad_setting_is_missing_with_what_is_accepted() -> None:
+    found = check("settings", OTEL_PYTHON_TORCHPROF_MODE="loud")
+    assert found.state == "missing"
+    assert found.detail.startswith("OTEL_PYTHON_TORCHPROF_MODE='loud' is not accepted")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_PYTHON_TORCHPROF_ENABLED", "false"),
+        ("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "requests, torchprof"),
+        ("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "*"),
+    ],
+)
+def test_a_kill_switch_is_named(variable: str, value: str) -> None:
+    assert check("instrumentation", **{variable: value}) == Check(
+        "instrumentation", "off", f"turned off by {variable}", "unset it"
+    )
+
+
+def test_a_recording_folder_is_written_to(tmp_path: Path) -> None:
+    found = check("recording folder", **{FOLDER: str(tmp_path)})
+    assert found.detail.startswith(f"{tmp_path}: {file_system_of(tmp_path)}, ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_folder_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    assert check("recording folder", **{FOLDER: str(gone)}) == Check(
+        "recording folder", "missing", f"{gone} is not a folder", f"mkdir -p {gone}"
+    )
+
+
+def test_the_file_system_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
+    mountinfo = tmp_path / "mountinfo"
+    inner = tmp_path / "in ner"
+    inner.mkdir()
+    escaped = str(inner).replace(" ", "\\040")
+    mountinfo.write_text(
+        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        f"30 22 0:25 / {escaped} rw shared:2 master:1 - nfs4 server:/x rw\n"
+        f"31 22 0:26 / {inner}2 rw - tmpfs tmpfs rw\n"
+    )
+    assert file_system_of(inner, mountinfo) == "nfs4"
+    assert file_system_of(tmp_path, mountinfo) == "ext4"
+
+
+def test_a_check_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_moon(_environ: object) -> Check:
+        raise ValueError("it is day")
+
+    monkeypatch.setattr(doctor, "CHECKS", (check_moon, doctor.check_torch))
+    assert [(check.name, check.state) for check in examine({})] == [("moon", "missing"), ("torch", "ok")]
+    assert examine({})[0].detail == "the check failed: ValueError: it is day"
+
+
+def test_the_command_exits_1_when_something_is_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = {"ok": Check("a", "ok", "fine"), "missing": Check("b", "missing", "no\x1b[2J", "get one")}
+    monkeypatch.setattr(doctor, "CHECKS", (lambda _environ: checks["ok"],))
+    assert cli.main(["doctor"]) == 0
+    assert capsys.readouterr().out.split() == ["ok", "a", "fine"]
+
+    monkeypatch.setattr(doctor, "CHECKS", (lambda _environ: checks["missing"],))
+    assert cli.main(["doctor"]) == 1
+    assert capsys.readouterr().out.split() == ["missing", "b", "no\\x1b[2J", "->", "get", "one"]
+
+    assert cli.main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == [
+        {"name": "b", "state": "missing", "detail": "no\x1b[2J", "way_out": "get one"}
+    ]

@@ -1,0 +1,72 @@
+"""What reaches a terminal: harmless names, readable numbers."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from otel_torchprof.cli_text import cell, duration, printable, size
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("aten::add", "aten::add"),
+        ("Größe 層", "Größe 層"),
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("two\nlines\tand\rmore", "two\\x0alines\\x09and\\x0dmore"),
+        ("\x9b2J", "\\x9b2J"),
+        ("right\u202eto left", "right\\u202eto left"),
+        ("a\u2028b", "a\\u2028b"),
+        ("lone \ud800", "lone \\ud800"),
+        ("tag \U000e0041", "tag \\U000e0041"),
+    ],
+)
+def test_characters_that_steer_a_terminal_are_escaped(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_what_is_shown_is_always_printable(text: str) -> None:
+    assert printable(text).isprintable()
+
+
+def test_a_name_is_never_read_as_markup() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    console.print(cell("[bold]x[/bold] [link=file:///etc/passwd]y"))
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == "[bold]x[/bold] [link=file:///etc/passwd]y\n"
+
+
+@pytest.mark.parametrize(
+    ("ns", "shown"),
+    [
+        (0, "0 ns"),
+        (917, "917 ns"),
+        (999.6, "1.000 us"),
+        (12_346, "12.346 us"),
+        (4_210_000, "4.210 ms"),
+        (3_500_000_000, "3.500 s"),
+    ],
+)
+def test_a_duration_has_the_unit_that_keeps_it_readable(ns: float, shown: str) -> None:
+    assert duration(ns) == shown
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (3 << 20, "3.0 MiB"),
+        (5 << 30, "5.0 GiB"),
+        (1 << 41, "2048.0 GiB"),
+    ],
+)
+def test_a_size_has_the_unit_that_keeps_it_readable(size_bytes: int, shown: str) -> None:
+    assert size(size_bytes) == shown
