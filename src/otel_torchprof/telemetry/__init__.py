@@ -1,0 +1,1 @@
+"""Everything that speaks OpenTelemetry: context, resource, sending. Importing it starts nothing."""

@@ -1,0 +1,69 @@
+"""Counts of what was sent and what was not, for the `torchprof.export.*` metrics and for tests."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+
+from otel_torchprof.telemetry.send_result import SendResult
+
+
+@dataclass(frozen=True, slots=True)
+class ExportCounts:
+    """The counters at one moment. All only ever grow."""
+
+    sent_spans: int = 0
+    sent_bytes: int = 0  # encoded, before compression; 0 for exporters that take span objects
+    rejected_spans: int = 0
+    failed_spans: dict[str, int] = field(default_factory=dict)  # by reason
+    exported_recordings: int = 0
+    dropped_recordings: dict[str, int] = field(default_factory=dict)  # by reason
+
+
+class ExportCounters:
+    """Counters that several threads add to."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start from zero, with a lock of our own: for a forked child."""
+        self._lock = threading.Lock()
+        self._sent_spans = 0
+        self._sent_bytes = 0
+        self._rejected_spans = 0
+        self._failed_spans: Counter[str] = Counter()
+        self._exported_recordings = 0
+        self._dropped_recordings: Counter[str] = Counter()
+
+    def add_result(self, result: SendResult, sent_bytes: int = 0) -> None:
+        """Count one send; `sent_bytes` are those of the request where any of it was delivered."""
+        with self._lock:
+            self._sent_spans += result.delivered
+            self._sent_bytes += sent_bytes if result.delivered else 0
+            self._rejected_spans += result.rejected
+            self._failed_spans.update(result.dropped_by_reason)
+
+    def add_exported_recording(self) -> None:
+        """Count one recording whose spans were all tried."""
+        with self._lock:
+            self._exported_recordings += 1
+
+    def add_dropped_recordings(self, reason: str, count: int = 1) -> None:
+        """Count recordings none of whose spans were tried."""
+        if count:
+            with self._lock:
+                self._dropped_recordings[reason] += count
+
+    def counts(self) -> ExportCounts:
+        """A consistent copy."""
+        with self._lock:
+            return ExportCounts(
+                sent_spans=self._sent_spans,
+                sent_bytes=self._sent_bytes,
+                rejected_spans=self._rejected_spans,
+                failed_spans=dict(self._failed_spans),
+                exported_recordings=self._exported_recordings,
+                dropped_recordings=dict(self._dropped_recordings),
+            )

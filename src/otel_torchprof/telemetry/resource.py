@@ -1,0 +1,88 @@
+"""The resource of our spans: the provider's, and what makes one rank of one run known.
+
+Ask for it late (at the first export): the name of the program is not known while `sitecustomize` runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.resources import Resource
+
+from otel_torchprof.telemetry.run_identity import RunIdentity
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+    from opentelemetry.trace import TracerProvider
+
+_SERVICE_NAME = "service.name"
+_SERVICE_INSTANCE_ID = "service.instance.id"
+_RANK = "torch.rank"
+_WORLD_SIZE = "torch.world_size"
+_UNKNOWN_SERVICE = "unknown_service"
+# Arguments carry passwords and data paths; nobody asked for them to be sent.
+_NEVER_SENT = frozenset({"process.command_args", "process.command_line", "process.command"})
+
+
+def build_resource(provider: TracerProvider | None, identity: RunIdentity) -> Resource:
+    """The resource of `provider`, or of the environment where it has none, with rank and run added.
+
+    `service.instance.id` is replaced: the SDK's is random, ours is the same again after a restart of the job.
+    """
+    base = getattr(provider, "resource", None)
+    if not isinstance(base, Resource):
+        base = Resource.create()
+    attributes = {key: value for key, value in base.attributes.items() if key not in _NEVER_SENT}
+    attributes[_RANK] = identity.rank
+    attributes[_WORLD_SIZE] = identity.world_size
+    attributes[_SERVICE_INSTANCE_ID] = identity.instance_id
+    if str(attributes.get(_SERVICE_NAME) or _UNKNOWN_SERVICE).startswith(_UNKNOWN_SERVICE):
+        attributes[_SERVICE_NAME] = program_name() or attributes.get(_SERVICE_NAME) or _UNKNOWN_SERVICE
+    return Resource(attributes, base.schema_url)
+
+
+def program_name() -> str | None:
+    """The name of the script, or of the module after `python -m`; None in an interactive session."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name and spec.name != "__main__":
+        name: str = spec.name.removesuffix(".__main__")
+        return name
+    path = getattr(main, "__file__", None)
+    return PurePath(path).name if path else None
+
+
+def serialize_resource(resource: Resource) -> bytes:
+    """`resource` as an encoded OTLP `Resource` message."""
+    from opentelemetry.proto.resource.v1.resource_pb2 import Resource as ResourceMessage
+
+    message = ResourceMessage()
+    for key, value in resource.attributes.items():
+        _set_value(message.attributes.add(key=key).value, value)
+    encoded: bytes = message.SerializeToString()
+    return encoded
+
+
+def _set_value(target: AnyValue, value: object) -> None:
+    if isinstance(value, bool):
+        target.bool_value = value
+    elif isinstance(value, int) and -(2**63) <= value < 2**63:
+        target.int_value = value
+    elif isinstance(value, float):
+        target.double_value = value
+    elif isinstance(value, bytes):
+        target.bytes_value = value
+    elif isinstance(value, Mapping):
+        target.kvlist_value.SetInParent()
+        for key, item in value.items():
+            _set_value(target.kvlist_value.values.add(key=str(key)).value, item)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        target.array_value.SetInParent()
+        for item in value:
+            _set_value(target.array_value.values.add(), item)
+    elif value is not None:
+        # Environment variables may hold bytes that are no UTF-8; Python keeps them as lone surrogates.
+        target.string_value = str(value).encode(errors="replace").decode()

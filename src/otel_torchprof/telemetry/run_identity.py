@@ -1,0 +1,101 @@
+"""Which run, which restart of it and which rank this process is, as launchers tell it in the environment.
+
+Values come from many launchers and from users' shells: what is not a number in range is passed over.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_MAX_RUN_ID_CHARS = 128
+# Slurm's requeues and torchelastic's restarts both start over; together they must not repeat a number.
+_RESTARTS_PER_REQUEUE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Process `rank` of `world_size`, in start number `restart` (from 0) of run `run_id`."""
+
+    run_id: str
+    restart: int = 0
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+
+    @property
+    def instance_id(self) -> str:
+        """The value of `service.instance.id`."""
+        return f"{self.run_id}/{self.rank}/{self.restart}"
+
+
+class _Launcher(NamedTuple):
+    rank: str
+    world_size: str
+    local_rank: str
+
+
+# In the order of trust: torchrun inside srun sets both, and its ranks are the ones that count. Slurm's are
+# those of a step (srun): in a batch script, outside any step, SLURM_PROCID is always 0.
+_LAUNCHERS = (
+    _Launcher("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    _Launcher("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
+    _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    _Launcher("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+)
+
+
+def read_run_identity(
+    environ: Mapping[str, str], *, random_id: Callable[[], str] = lambda: secrets.token_hex(8)
+) -> RunIdentity:
+    """The identity in `environ`; one process of a run with a random id where nothing is set. Raises nothing."""
+    rank, world_size, local_rank = _rank(environ)
+    return RunIdentity(
+        run_id=_run_id(environ) or random_id(),
+        restart=_restart(environ),
+        rank=rank,
+        world_size=world_size,
+        local_rank=local_rank,
+    )
+
+
+def _rank(environ: Mapping[str, str]) -> tuple[int, int, int]:
+    for launcher in _LAUNCHERS:
+        rank, world_size = (_count(environ, name) for name in (launcher.rank, launcher.world_size))
+        if rank is not None and world_size is not None and rank < world_size:
+            local_rank = _count(environ, launcher.local_rank)
+            return rank, world_size, rank if local_rank is None else local_rank
+    return 0, 1, 0
+
+
+def _run_id(environ: Mapping[str, str]) -> str:
+    run_id = _text(environ, "OTEL_PYTHON_TORCHPROF_RUN_ID")
+    if run_id:
+        return run_id
+    job = _text(environ, "SLURM_JOB_ID")
+    if job:
+        # A job may start several runs, one a step; "123.4" is how Slurm itself writes step 4 of job 123.
+        step = _count(environ, "SLURM_STEP_ID")
+        return job if step is None else f"{job}.{step}"
+    # torchrun's default is the word "none", the same for every job in the world.
+    elastic = _text(environ, "TORCHELASTIC_RUN_ID")
+    return "" if elastic.lower() == "none" else elastic
+
+
+def _restart(environ: Mapping[str, str]) -> int:
+    requeues = _count(environ, "SLURM_RESTART_COUNT") or 0
+    return requeues * _RESTARTS_PER_REQUEUE + (_count(environ, "TORCHELASTIC_RESTART_COUNT") or 0)
+
+
+def _text(environ: Mapping[str, str], name: str) -> str:
+    printable = "".join(char for char in environ.get(name, "") if char.isprintable())
+    return printable.strip()[:_MAX_RUN_ID_CHARS]
+
+
+def _count(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "").strip()
+    # A bound on the length: int() of a long text is slow, and no count has ten digits.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
