@@ -18,6 +18,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
 
+from otel_torchprof.telemetry.after_fork import rebuild_after_fork
+
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
@@ -99,8 +101,13 @@ class StepPlacer:
         self._monotonic_ns = monotonic_ns
         self._unix_ns = unix_ns
         self._max_remembered_spans = max_remembered_spans
-        self._lock = threading.Lock()
         self._seen: OrderedDict[tuple[int, int], _SeenSpan] = OrderedDict()
+        self.rebuild_in_child()
+        rebuild_after_fork(self)
+
+    def rebuild_in_child(self) -> None:
+        """Make the lock anew; spans that hold a step of the parent still do."""
+        self._lock = threading.Lock()
 
     def place(self, span: CurrentSpan | None, root_trace_id: int) -> StepPlacement:
         """Where the step that starts now under `span` goes; `root_trace_id` is its trace if it is a root."""

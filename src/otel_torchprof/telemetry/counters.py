@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 
+from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.send_result import SendResult
 
 
@@ -25,10 +26,11 @@ class ExportCounters:
     """Counters that several threads add to."""
 
     def __init__(self) -> None:
-        self.forget()
+        self.rebuild_in_child()
+        rebuild_after_fork(self)
 
-    def forget(self) -> None:
-        """Start from zero, with a lock of our own: for a forked child."""
+    def rebuild_in_child(self) -> None:
+        """Start from zero: the parent goes on counting its own."""
         self._lock = threading.Lock()
         self._sent_spans = 0
         self._sent_bytes = 0

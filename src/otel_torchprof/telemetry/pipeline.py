@@ -8,16 +8,15 @@ start (CPython 3.12 and later, at exit) `flush` and `shutdown` do the work thems
 from __future__ import annotations
 
 import logging
-import os
 import random
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.destinations import Destination, ExportWork, TimeLeft
 from otel_torchprof.telemetry.reason_log import ReasonLog
@@ -67,7 +66,7 @@ class ExportPipeline:
         self._closed = False
         self._deadline: float | None = None
         self._start_empty()
-        _rebuild_after_fork(self)
+        rebuild_after_fork(self)
 
     def submit(self, work: ExportWork) -> bool:
         """Queue `work`; False (and a count) when it was dropped. Never waits."""
@@ -145,10 +144,9 @@ class ExportPipeline:
         self._deadline = None
         self._worker: threading.Thread | None = None
 
-    def _forget_parent(self) -> None:
-        """In a forked child: the thread is gone, a lock may be held for ever, the queue is the parent's."""
+    def rebuild_in_child(self) -> None:
+        """Start empty in a forked child: what is queued is the parent's to send."""
         self._start_empty()
-        self.counters.forget()
 
     def _start_worker(self) -> None:
         if self._worker is not None:
@@ -226,20 +224,3 @@ class ExportPipeline:
     def _wait_until(self, condition: Callable[[], bool], deadline: float) -> bool:
         with self._changed:
             return self._changed.wait_for(condition, max(deadline - self._clock(), 0.0))
-
-
-_pipelines: weakref.WeakSet[ExportPipeline] = weakref.WeakSet()
-_fork_hook_registered = False
-
-
-def _rebuild_after_fork(pipeline: ExportPipeline) -> None:
-    global _fork_hook_registered
-    _pipelines.add(pipeline)
-    if not _fork_hook_registered:
-        _fork_hook_registered = True
-        os.register_at_fork(after_in_child=_rebuild_all)
-
-
-def _rebuild_all() -> None:
-    for pipeline in _pipelines:
-        pipeline._forget_parent()

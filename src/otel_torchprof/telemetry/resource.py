@@ -24,7 +24,7 @@ _RANK = "torch.rank"
 _WORLD_SIZE = "torch.world_size"
 _UNKNOWN_SERVICE = "unknown_service"
 # Arguments carry passwords and data paths; nobody asked for them to be sent.
-_NEVER_SENT = frozenset({"process.command_args", "process.command_line", "process.command"})
+_NEVER_SENT = frozenset({"process.command_args", "process.command_line"})
 
 
 def build_resource(provider: TracerProvider | None, identity: RunIdentity) -> Resource:

@@ -51,7 +51,7 @@ _LAUNCHERS = (
 def read_run_identity(
     environ: Mapping[str, str], *, random_id: Callable[[], str] = lambda: secrets.token_hex(8)
 ) -> RunIdentity:
-    """The identity in `environ`; one process of a run with a random id where nothing is set. Raises nothing."""
+    """The identity in `environ`; the only process of a run with a random id where nothing is set."""
     rank, world_size, local_rank = _rank(environ)
     return RunIdentity(
         run_id=_run_id(environ) or random_id(),

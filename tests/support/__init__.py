@@ -1,0 +1,1 @@
+"""Real parts for tests: servers that count what they receive, a collector, certificates."""
