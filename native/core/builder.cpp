@@ -37,6 +37,7 @@ std::uint32_t RecordingBuilder::add_string(std::string_view name, std::string_vi
 }
 
 std::uint32_t RecordingBuilder::add_track(Track track) {
+  if (track.name.size() > kMaxTrackNameBytes) track.name.resize(kMaxTrackNameBytes);
   recording_.tracks.push_back(std::move(track));
   return static_cast<std::uint32_t>(recording_.tracks.size() - 1);
 }
@@ -71,7 +72,7 @@ std::uint64_t RecordingBuilder::add_event(const BuilderEvent& event, std::span<c
   events.flags.push_back(event.flags);
   events.sequence.push_back(event.sequence);
   events.forward_thread.push_back(event.forward_thread);
-  events.end_track.push_back(event.end_track);
+  events.end_track.push_back((event.flags & kFlagOtherThread) != 0 ? event.end_track : 0);
   events.payload.push_back(payload);
   cover(event.start_ns, event.end_ns);
   return events.size() - 1;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,9 +20,15 @@ inline constexpr std::size_t kMaxMetadataLines = 65'536;
 // Throws std::system_error when it cannot be read, std::runtime_error when it is not a recording.
 [[nodiscard]] Recording open_recording(const std::string& path);
 
+struct ReadOptions {
+  // The clocks now, for a capture that is still recording: its last stored calibration may be old.
+  std::optional<ClockPair> clock_now;
+};
+
 // Reads the memory of a capture, which other threads may be appending to: the recording holds what was
 // committed when the call began. Inputs of ops are not copied; `owner` keeps them alive.
 // Throws std::runtime_error when `file` is not a recording.
-[[nodiscard]] Recording read_recording(std::span<const std::byte> file, std::shared_ptr<const void> owner);
+[[nodiscard]] Recording read_recording(std::span<const std::byte> file, std::shared_ptr<const void> owner,
+                                       const ReadOptions& options = {});
 
 }  // namespace torchprof

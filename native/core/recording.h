@@ -5,6 +5,7 @@
 // one comes first. tree.h depends on that order; RecordingBuilder and the reader establish it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -19,6 +20,9 @@ namespace torchprof {
 // Times of events and steps lie in [-kMaxTimeNs, kMaxTimeNs], so that differences cannot overflow. The
 // builder refuses others, the reader clamps them and counts.
 inline constexpr std::int64_t kMaxTimeNs = (std::int64_t{1} << 62) - 1;
+
+// Longer names of tracks are cut.
+inline constexpr std::size_t kMaxTrackNameBytes = 256;
 
 // Strings by dense id; id 0 is the empty string. An entry may carry an overload name.
 class StringPool {
@@ -101,6 +105,11 @@ struct Recording {
   EventTable events;
   std::vector<Track> tracks;
   std::vector<Step> steps;
+  // What few events have stands beside them, as it is laid out in a file but with rows and StringPool ids for
+  // numbers, tracks for threads and unix ns for times. Devices by event, the others by time.
+  std::vector<DeviceRecord> devices;
+  std::vector<CounterRecord> counters;
+  std::vector<MemoryRecord> memory;
   LinkTable links;  // explicit links only; forward-backward ones follow from sequence numbers
   StringPool strings;
   std::vector<std::string> metadata_json;  // JSON objects in order of writing; later keys win

@@ -1,0 +1,136 @@
+#include "core/event_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "core/inputs_encoding.h"
+#include "core/row_order.h"
+
+namespace torchprof {
+
+PayloadRanges::PayloadRanges(std::span<const std::byte> file, const std::vector<Chunk>& chunks)
+    : file_(file) {
+  for (const Chunk& chunk : chunks) {
+    if (chunk.kind != ChunkKind::kPayload) continue;
+    ranges_.push_back({.begin = chunk.data_offset, .end = chunk.data_offset + chunk.count});
+  }
+}
+
+bool PayloadRanges::holds(std::uint64_t offset, std::uint64_t size_bytes) const noexcept {
+  const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), offset,
+                                      [](std::uint64_t at, const Range& range) { return at < range.begin; });
+  if (after == ranges_.begin()) return false;
+  const Range& range = *std::prev(after);
+  return offset <= range.end && size_bytes <= range.end - offset;
+}
+
+std::uint64_t PayloadRanges::inputs_offset(std::uint32_t payload, ProblemCounts& problems) const noexcept {
+  if (payload == 0) return 0;
+  const std::uint64_t offset = std::uint64_t{payload} * kPayloadAlignBytes;
+  if (holds(offset, kInputsLengthBytes)) {
+    std::uint32_t byte_count = 0;
+    std::memcpy(&byte_count, file_.data() + offset, sizeof(byte_count));
+    if (holds(offset, kInputsLengthBytes + std::uint64_t{byte_count})) return offset;
+  }
+  problems.add(ReadProblem::kPayloadOutOfRange);
+  return 0;
+}
+
+void EventReader::read(const std::vector<Chunk>& chunks) {
+  struct TrackChunk {
+    std::uint32_t track;
+    const Chunk* chunk;
+  };
+  std::vector<TrackChunk> op_chunks;
+  std::vector<const Chunk*> saved_chunks;
+  std::uint64_t rows = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.count == 0) continue;
+    if (chunk.kind == ChunkKind::kOps) op_chunks.push_back({tracks_.of_thread(chunk.thread), &chunk});
+    if (chunk.kind == ChunkKind::kEvents) saved_chunks.push_back(&chunk);
+    if (chunk.kind == ChunkKind::kOps || chunk.kind == ChunkKind::kEvents) rows += chunk.count;
+  }
+  // A thread records its ops in the order of rows: with its chunks in sequence there is nothing to sort.
+  std::stable_sort(op_chunks.begin(), op_chunks.end(), [](const TrackChunk& a, const TrackChunk& b) {
+    return std::tie(a.track, a.chunk->sequence) < std::tie(b.track, b.chunk->sequence);
+  });
+
+  events_.start_ns.reserve(rows);
+  events_.end_ns.reserve(rows);
+  events_.name.reserve(rows);
+  events_.track.reserve(rows);
+  events_.kind.reserve(rows);
+  events_.scope.reserve(rows);
+  events_.flags.reserve(rows);
+  events_.sequence.reserve(rows);
+  events_.forward_thread.reserve(rows);
+  events_.end_track.reserve(rows);
+  events_.payload.reserve(rows);
+  for (const Chunk* chunk : saved_chunks) {
+    for (const EventRecord& event : records_of<EventRecord>(file_, *chunk)) read_saved(event);
+  }
+  for (const auto& [track, chunk] : op_chunks) {
+    for (const OpRecord& op : records_of<OpRecord>(file_, *chunk)) read_op(op, track);
+  }
+  if (!events_.correlation.empty()) events_.correlation.resize(events_.size(), -1);
+}
+
+std::vector<std::uint64_t> EventReader::finish(std::int64_t last_ns) {
+  for (const std::uint64_t row : open_rows_) events_.end_ns[row] = std::max(events_.start_ns[row], last_ns);
+  std::vector<std::uint64_t> new_rows = order_rows(events_);
+  if (!new_rows.empty()) problems_.add(ReadProblem::kRowsOutOfOrder);
+  return new_rows;
+}
+
+void EventReader::read_op(const OpRecord& op, std::uint32_t track) {
+  const std::uint64_t end_ticks = op.end_ticks.load(std::memory_order_acquire);
+  std::uint16_t flags = op.flags.load(std::memory_order_relaxed);
+  const std::int64_t start_ns = times_.unix_ns(op.start_ticks);
+  std::int64_t end_ns = start_ns;
+  if (end_ticks == 0) {
+    flags |= kFlagUnfinished;
+    open_rows_.push_back(events_.size());
+  } else {
+    end_ns = times_.no_earlier(times_.unix_ns(end_ticks), start_ns);
+  }
+  events_.start_ns.push_back(start_ns);
+  events_.end_ns.push_back(end_ns);
+  events_.name.push_back(strings_.find(op.name, problems_));
+  events_.track.push_back(track);
+  events_.kind.push_back(known_kind(op.kind));
+  events_.scope.push_back(op.scope);
+  events_.flags.push_back(flags);
+  events_.sequence.push_back(op.sequence);
+  events_.forward_thread.push_back(op.forward_thread);
+  events_.end_track.push_back((flags & kFlagOtherThread) != 0 ? tracks_.of_thread(op.end_thread) : 0);
+  events_.payload.push_back(payload_.inputs_offset(op.payload, problems_));
+}
+
+void EventReader::read_saved(const EventRecord& event) {
+  if (event.correlation >= 0) {
+    events_.correlation.resize(events_.size(), -1);
+    events_.correlation.push_back(event.correlation);
+  }
+  const std::int64_t start_ns = times_.in_range(event.start_ns);
+  events_.start_ns.push_back(start_ns);
+  events_.end_ns.push_back(times_.no_earlier(times_.in_range(event.end_ns), start_ns));
+  events_.name.push_back(strings_.find(event.name, problems_));
+  events_.track.push_back(tracks_.saved(event.track));
+  events_.kind.push_back(known_kind(event.kind));
+  events_.scope.push_back(event.scope);
+  events_.flags.push_back(event.flags);
+  events_.sequence.push_back(event.sequence);
+  events_.forward_thread.push_back(event.forward_thread);
+  events_.end_track.push_back((event.flags & kFlagOtherThread) != 0 ? tracks_.saved(event.end_track) : 0);
+  events_.payload.push_back(payload_.inputs_offset(event.payload, problems_));
+}
+
+std::uint8_t EventReader::known_kind(std::uint8_t kind) noexcept {
+  if (kind <= static_cast<std::uint8_t>(EventKind::kOther)) [[likely]]
+    return kind;
+  problems_.add(ReadProblem::kUnknownEventKind);
+  return static_cast<std::uint8_t>(EventKind::kOther);
+}
+
+}  // namespace torchprof
