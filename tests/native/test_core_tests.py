@@ -1,0 +1,61 @@
+"""The C++ tests, built and run plain with warnings as errors, and under the sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = Path(sysconfig.get_path("scripts"))
+JOBS = str(min(2, os.cpu_count() or 1))
+
+
+def run(*command: str | Path, **environ: str) -> None:
+    """Runs a step of the build or the tests; its whole output is shown only when it fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **environ},
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-20_000:]}"
+
+
+def compiles(flags: list[str], source: str, tmp_path: Path) -> bool:
+    """Whether the machine's compiler makes a program of `source`."""
+    compiler = os.environ.get("CXX", "c++")
+    command = [compiler, "-std=c++20", *flags, "-x", "c++", "-", "-o", str(tmp_path / "probe")]
+    return subprocess.run(command, input=source, text=True, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "sanitizers", ["", "address,undefined", "thread"], ids=["plain", "asan-ubsan", "tsan"]
+)
+def test_the_cpp_tests_pass(sanitizers: str, tmp_path: Path, skip_or_fail: Callable[[str], None]) -> None:
+    if not compiles([], "#include <doctest/doctest.h>\nint main() {}", tmp_path):
+        skip_or_fail("no doctest/doctest.h: apt-get install doctest-dev")
+    if sanitizers and not compiles([f"-fsanitize={sanitizers}"], "int main() {}", tmp_path):
+        skip_or_fail(f"the compiler has no -fsanitize={sanitizers}: install its sanitizer libraries")
+    build = ROOT / "build" / f"tests-{sanitizers.replace(',', '-') or 'plain'}"
+    run(
+        *(TOOLS / "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}"),
+        *("-DTORCHPROF_PYTHON=OFF", "-DTORCHPROF_TESTS=ON", "-DTORCHPROF_WERROR=ON"),
+        *(f"-DTORCHPROF_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"),
+    )
+    run(TOOLS / "cmake", "--build", build, "--parallel", JOBS)
+    run(
+        *(TOOLS / "ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error"),
+        TSAN_OPTIONS="halt_on_error=1",
+        UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
+    )
