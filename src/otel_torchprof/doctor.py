@@ -119,18 +119,17 @@ def check_membarrier(_environ: Mapping[str, str]) -> Check:
     number = {"x86_64": 324, "aarch64": 283}.get(platform.machine())
     private_expedited, register_private_expedited = 1 << 3, 1 << 4
     needed = private_expedited | register_private_expedited
+    without = "each op carries barriers of its own and costs more"
     if number is None:
-        return Check("membarrier", "off", f"unknown on {platform.machine()}: stopping a capture takes longer")
+        return Check("membarrier", "off", f"unknown on {platform.machine()}: {without}")
     libc = ctypes.CDLL(None, use_errno=True)
     commands = libc.syscall(ctypes.c_long(number), 0, 0)
     if commands < 0:
         why = os.strerror(ctypes.get_errno())
-        return Check(
-            "membarrier", "off", f"{why}: stopping a capture takes longer", "allow it in the seccomp profile"
-        )
+        return Check("membarrier", "off", f"{why}: {without}", "allow it in the seccomp profile")
     if commands & needed != needed:
         return Check(
-            "membarrier", "off", "no private expedited barrier: stopping a capture takes longer", "Linux 4.14"
+            "membarrier", "off", f"no private expedited barrier: {without}", "use Linux 4.14 or newer"
         )
     return Check("membarrier", "ok", "private expedited")
 
@@ -224,14 +223,14 @@ def check_recording_folder(environ: Mapping[str, str]) -> Check:
         return Check(
             name,
             "off",
-            f"{detail}; a full disk could kill the process there",
+            f"{detail}; recordings stay in memory: it could lack space that it promised",
             f"use one of {', '.join(sorted(SAFE_FILE_SYSTEMS))}",
         )
     return Check(name, "ok", detail)
 
 
 # Where space that posix_fallocate has promised is really there when a page is first touched.
-SAFE_FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "overlay"}
+SAFE_FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs", "tmpfs"}
 
 
 def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:

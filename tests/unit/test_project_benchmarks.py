@@ -1,0 +1,51 @@
+"""The benchmark table: what counts as met, how pairs are measured, what is found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import find_benchmarks
+from benchmarks.pairing import Paired, paired
+from benchmarks.rows import Row, Target
+
+
+@pytest.mark.parametrize(
+    ("row", "ratio", "met"),
+    [
+        (Row("a", 65.0, "ns/op", "Kineto", 200.0, Target("at most", 0.4)), 0.325, True),
+        (Row("a", 90.0, "ns/op", "Kineto", 200.0, Target("at most", 0.4)), 0.45, False),
+        (Row("a", 2e6, "spans/s", "SDK", 5e4, Target("at least", 1.5e6, of="ours")), 40.0, True),
+        (Row("a", 1e6, "spans/s", "SDK", 5e4, Target("at least", 1.5e6, of="ours")), 20.0, False),
+        (Row("a", 48.0, "B/op", target=Target("at most", 64, of="ours")), None, True),
+        (Row("a", 48.0, "B/op", "Kineto", 580.0), 48 / 580, None),
+        (Row("a", 48.0, "B/op", target=Target("at most", 0.4)), None, None),
+    ],
+)
+def test_a_target_is_met_or_not(row: Row, ratio: float | None, met: bool | None) -> None:
+    assert (row.ratio, row.met) == (ratio, met)
+
+
+def test_paired_runs_alternate_and_the_first_of_each_does_not_count() -> None:
+    runs: list[str] = []
+    figures = {"a": iter([1000.0, 3.0, 1.0, 2.0]), "b": iter([1000.0, 30.0, 10.0, 20.0])}
+
+    def measure(which: str) -> float:
+        runs.append(which)
+        return next(figures[which])
+
+    assert paired(lambda: measure("a"), lambda: measure("b"), repeats=3) == Paired(2.0, 20.0)
+    assert "".join(runs) == "ababbaab"
+
+
+def test_a_module_with_run_is_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "figures"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "__main__.py").write_text("raise SystemExit('imported')")
+    (package / "fast.py").write_text("def run(quick):\n    return []\n")
+    (package / "shared.py").write_text("VALUE = 1\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    assert list(find_benchmarks(package, "figures")) == ["fast"]
