@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/inputs_encoding.h"
-#include "core/row_order.h"
+#include "core/side_table_order.h"
 
 namespace torchprof {
 namespace {
@@ -49,18 +49,10 @@ std::uint64_t RecordingBuilder::add_event(const BuilderEvent& event, std::span<c
   if (event.name >= recording_.strings.size())
     throw std::invalid_argument("name is no string of this builder");
   if (event.kind > EventKind::kOther) throw std::invalid_argument("unknown event kind");
+  if (event.payload >= payload_->size()) throw std::invalid_argument("payload is none of this builder");
 
   EventTable& events = recording_.events;
-  std::uint64_t payload = 0;
-  if (!inputs.empty()) {
-    payload = payload_->size();
-    const auto byte_count = static_cast<std::uint32_t>(inputs.size());
-    const auto aligned = (payload + sizeof(byte_count) + inputs.size() + kPayloadAlignBytes - 1) /
-                         kPayloadAlignBytes * kPayloadAlignBytes;
-    payload_->resize(aligned);
-    std::memcpy(payload_->data() + payload, &byte_count, sizeof(byte_count));
-    std::memcpy(payload_->data() + payload + sizeof(byte_count), inputs.data(), inputs.size());
-  }
+  const std::uint64_t payload = inputs.empty() ? event.payload : add_payload(inputs);
   if (event.correlation >= 0 && events.correlation.empty()) events.correlation.assign(events.size(), -1);
   if (event.correlation >= 0 || !events.correlation.empty()) events.correlation.push_back(event.correlation);
   events.start_ns.push_back(event.start_ns);
@@ -76,6 +68,42 @@ std::uint64_t RecordingBuilder::add_event(const BuilderEvent& event, std::span<c
   events.payload.push_back(payload);
   cover(event.start_ns, event.end_ns);
   return events.size() - 1;
+}
+
+std::uint64_t RecordingBuilder::add_payload(std::span<const std::uint8_t> inputs) {
+  const std::uint64_t payload = payload_->size();
+  const auto byte_count = static_cast<std::uint32_t>(inputs.size());
+  const auto aligned = (payload + sizeof(byte_count) + inputs.size() + kPayloadAlignBytes - 1) /
+                       kPayloadAlignBytes * kPayloadAlignBytes;
+  payload_->resize(aligned);
+  std::memcpy(payload_->data() + payload, &byte_count, sizeof(byte_count));
+  if (!inputs.empty()) {
+    std::memcpy(payload_->data() + payload + sizeof(byte_count), inputs.data(), inputs.size());
+  }
+  return payload;
+}
+
+void RecordingBuilder::add_device(const DeviceRecord& record) {
+  if (record.event >= recording_.events.size()) throw std::invalid_argument("device row of no event");
+  recording_.devices.push_back(record);
+}
+
+void RecordingBuilder::add_counter(const CounterRecord& record) {
+  require_event_or_none(record.event);
+  require_track(record.track);
+  if (record.name >= recording_.strings.size())
+    throw std::invalid_argument("name is no string of this builder");
+  const auto time_ns = static_cast<std::int64_t>(record.time);
+  cover(time_ns, time_ns);
+  recording_.counters.push_back(record);
+}
+
+void RecordingBuilder::add_memory(const MemoryRecord& record) {
+  require_event_or_none(record.event);
+  require_track(record.track);
+  const auto time_ns = static_cast<std::int64_t>(record.time);
+  cover(time_ns, time_ns);
+  recording_.memory.push_back(record);
 }
 
 void RecordingBuilder::add_step(Step step) {
@@ -125,11 +153,7 @@ void RecordingBuilder::cover(std::int64_t start_ns, std::int64_t end_ns) {
 
 Recording RecordingBuilder::finish() {
   Recording recording = std::move(recording_);
-  const std::vector<std::uint64_t> new_rows = order_rows(recording.events);
-  if (!new_rows.empty()) {
-    for (std::uint64_t& from : recording.links.from) from = new_rows[from];
-    for (std::uint64_t& to : recording.links.to) to = new_rows[to];
-  }
+  order_recording(recording);
   std::stable_sort(recording.steps.begin(), recording.steps.end(),
                    [](const Step& a, const Step& b) { return a.start_ns < b.start_ns; });
   recording.clock_start = {.ticks = static_cast<std::uint64_t>(recording.start_ns),
@@ -151,6 +175,12 @@ void RecordingBuilder::require_time_range(std::int64_t start_ns, std::int64_t en
 
 void RecordingBuilder::require_track(std::uint32_t track) const {
   if (track >= recording_.tracks.size()) throw std::invalid_argument("track does not exist");
+}
+
+void RecordingBuilder::require_event_or_none(std::int64_t event) const {
+  if (event < -1 || event >= static_cast<std::int64_t>(recording_.events.size())) {
+    throw std::invalid_argument("row of an event that does not exist");
+  }
 }
 
 }  // namespace torchprof

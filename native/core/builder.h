@@ -25,6 +25,7 @@ struct BuilderEvent {
   std::uint32_t forward_thread = 0;
   std::uint32_t end_track = 0;
   std::int64_t correlation = -1;
+  std::uint64_t payload = 0;  // from add_payload
 };
 
 // Every add_... throws std::invalid_argument for what a Recording cannot hold, and leaves the builder as
@@ -39,6 +40,13 @@ class RecordingBuilder {
   // `inputs`: encoded as in inputs_encoding.h, without the length. Returns the event's number, to be used
   // with add_link.
   std::uint64_t add_event(const BuilderEvent& event, std::span<const std::uint8_t> inputs = {});
+  // The same inputs for many events, encoded likewise: for BuilderEvent::payload.
+  std::uint64_t add_payload(std::span<const std::uint8_t> inputs);
+  // Rows of the tables beside the events; `event` is a number that add_event returned, or -1 for none where
+  // that is allowed, `track` and `name` come from add_track and add_string, `time` is unix ns.
+  void add_device(const DeviceRecord& record);
+  void add_counter(const CounterRecord& record);
+  void add_memory(const MemoryRecord& record);
   void add_step(Step step);
   void add_link(std::uint64_t from_event, std::uint64_t to_event, LinkType type);
   // One JSON object; later keys win over earlier ones.
@@ -55,6 +63,7 @@ class RecordingBuilder {
  private:
   void require_time_range(std::int64_t start_ns, std::int64_t end_ns) const;
   void require_track(std::uint32_t track) const;
+  void require_event_or_none(std::int64_t event) const;
 
   Recording recording_;
   std::unordered_map<std::string, std::uint32_t> string_ids_;

@@ -73,18 +73,21 @@ struct FileHeader {
 static_assert(sizeof(FileHeader) <= kGranuleBytes);
 
 enum class ChunkKind : std::uint16_t {
-  kFree = 0,      // nothing: what an exited thread gave back; readers step over it
-  kOps = 1,       // OpRecord
+  kFree = 0,  // nothing: what an exited thread gave back; readers step over it
+  kOps = 1,   // OpRecord
   // Bytes, referred to by file offset / kPayloadAlignBytes. Inputs of an op: u32 size, then as many
   // bytes. Links of a step: StepRecord::links_count entries, no size before them.
   kPayload = 2,
-  kStrings = 3,   // StringEntry + bytes, 8-byte aligned
-  kThreads = 4,   // ThreadRecord
-  kSteps = 5,     // StepRecord
-  kMetadata = 6,  // UTF-8 JSON objects, one a line; later keys win
-  kEvents = 7,    // EventRecord: any event of a saved Recording
-  kTracks = 8,    // TrackRecord
-  kLinks = 9,     // LinkRecord
+  kStrings = 3,    // StringEntry + bytes, 8-byte aligned
+  kThreads = 4,    // ThreadRecord
+  kSteps = 5,      // StepRecord
+  kMetadata = 6,   // UTF-8 JSON objects, one a line; later keys win
+  kEvents = 7,     // EventRecord: any event of a saved Recording
+  kTracks = 8,     // TrackRecord
+  kLinks = 9,      // LinkRecord
+  kDevice = 10,    // DeviceRecord
+  kCounters = 11,  // CounterRecord
+  kMemory = 12,    // MemoryRecord
 };
 
 struct ChunkHeader {
@@ -226,6 +229,58 @@ struct LinkRecord {
   std::uint32_t reserved;
 };
 static_assert(sizeof(LinkRecord) == 24);
+
+// What only kernels, copies, synchronizations and the calls that cause them have. `event` is the number of
+// an event in the order of the file. Not known: -1, or NaN, or 0 in `grid` and `block`.
+struct DeviceRecord {
+  std::uint64_t event;
+  std::int64_t external_id;  // of the op around the call
+  std::int64_t stream;
+  std::int64_t size_bytes;  // copied or set
+  std::int64_t graph_id;
+  std::int64_t graph_node_id;
+  std::int64_t wait_correlation;  // synchronizations: of the call that recorded the event waited for
+  std::int32_t wait_stream;
+  std::int32_t wait_event;
+  std::int32_t device;
+  std::int32_t context;
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::int32_t registers;  // a thread
+  std::int32_t shared_bytes;
+  float blocks_per_sm;
+  float warps_per_sm;
+  float occupancy_percent;
+  std::int32_t callback_id;  // CUPTI's or roctracer's number of the function called
+  std::int32_t priority;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(DeviceRecord) == 128);
+
+// A reading of a counter: at a moment, or over the time of an event.
+struct CounterRecord {
+  std::uint64_t time;   // ticks in a capture, unix ns in a saved recording
+  std::int64_t event;   // as DeviceRecord::event, -1 = none
+  std::uint32_t track;  // index in a saved recording, a thread's ordinal in a capture
+  std::uint32_t name;   // string id; its overload names the series
+  double value;
+};
+static_assert(sizeof(CounterRecord) == 32);
+
+// An allocation or a free.
+struct MemoryRecord {
+  std::uint64_t time;                  // as CounterRecord::time
+  std::int64_t event;                  // as CounterRecord::event
+  std::uint64_t address;               // 0 = not known
+  std::int64_t size_bytes;             // negative: freed
+  std::int64_t total_allocated_bytes;  // of the device, after it; -1 = not known
+  std::int64_t total_reserved_bytes;
+  std::uint32_t track;       // as CounterRecord::track
+  std::int32_t device;       // -1 = not numbered
+  std::uint8_t device_type;  // c10::DeviceType
+  std::uint8_t reserved[7];
+};
+static_assert(sizeof(MemoryRecord) == 64);
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -40,6 +40,8 @@ std::string_view read_problem_name(ReadProblem problem) noexcept {
       return "step_links_out_of_range";
     case ReadProblem::kLinkTargetMissing:
       return "link_target_missing";
+    case ReadProblem::kSideRowWithoutEvent:
+      return "side_row_without_event";
     case ReadProblem::kRowsOutOfOrder:
       return "rows_out_of_order";
     case ReadProblem::kMetadataTooLong:

@@ -29,6 +29,8 @@ enum class ReadProblem : std::uint8_t {
   kPayloadOutOfRange,    // inputs that lie in no payload chunk; left out
   kStepLinksOutOfRange,  // links of a step that lie in no payload chunk; left out
   kLinkTargetMissing,    // a link from or to an event that is not there; left out
+  kSideRowWithoutEvent,  // what a device, counter or memory table says of an event that is not there; left
+                         // out
   kRowsOutOfOrder,       // rows had to be sorted (counted once a file)
   kMetadataTooLong,      // more metadata lines than kMaxMetadataLines; the rest is left out
   kClockNotCalibrated,   // no usable pair of clock readings: durations are only estimated

@@ -207,6 +207,13 @@ void write_steps(OutputFile& file, const std::vector<Step>& steps, const Payload
   stream.flush();
 }
 
+template <typename Record>
+void write_table(OutputFile& file, ChunkKind kind, const std::vector<Record>& records) {
+  ChunkStream stream(file, kind, sizeof(Record));
+  for (const Record& record : records) stream.append(bytes_of(record));
+  stream.flush();
+}
+
 void write_links(OutputFile& file, const LinkTable& links) {
   ChunkStream stream(file, ChunkKind::kLinks, sizeof(LinkRecord));
   for (std::size_t index = 0; index < links.from.size(); ++index) {
@@ -259,6 +266,9 @@ void save_recording(const Recording& recording, const std::string& path) {
   write_events(file, recording.events, offsets);
   write_steps(file, recording.steps, offsets);
   write_links(file, recording.links);
+  write_table(file, ChunkKind::kDevice, recording.devices);
+  write_table(file, ChunkKind::kCounters, recording.counters);
+  write_table(file, ChunkKind::kMemory, recording.memory);
   write_metadata(file, recording.metadata_json);
   fill_header(*new (header.data()) FileHeader{}, recording, file.size_bytes());
   // Last: until then the file is no recording, should the process die here.
