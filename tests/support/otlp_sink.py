@@ -173,7 +173,7 @@ class GrpcAnswer:
     hangs: bool = False
 
 
-class OtlpGrpcSink(Sink, trace_service_pb2_grpc.TraceServiceServicer):  # type: ignore[misc]
+class OtlpGrpcSink(Sink, trace_service_pb2_grpc.TraceServiceServicer):
     """An OTLP/gRPC server; `address` is a free port of 127.0.0.1 or, for example, `unix:/path`."""
 
     def __init__(
@@ -189,7 +189,8 @@ class OtlpGrpcSink(Sink, trace_service_pb2_grpc.TraceServiceServicer):  # type: 
             futures.ThreadPoolExecutor(max_workers=8),
             options=[("grpc.max_receive_message_length", max_request_bytes), ("grpc.so_reuseport", 0)],
         )
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self._server)
+        add_to_server: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
+        add_to_server(self, self._server)
         if credentials is None:
             self.port = self._server.add_insecure_port(address)
         else:

@@ -5,8 +5,10 @@ Values come from many launchers and from users' shells: what is not a number in 
 
 from __future__ import annotations
 
+import functools
+import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,13 +50,17 @@ _LAUNCHERS = (
 )
 
 
-def read_run_identity(
-    environ: Mapping[str, str], *, random_id: Callable[[], str] = lambda: secrets.token_hex(8)
-) -> RunIdentity:
+@functools.cache
+def random_run_id(pid: int) -> str:
+    """One for the whole process, but another one in a forked child: ids of steps are made from it."""
+    return secrets.token_hex(8)
+
+
+def read_run_identity(environ: Mapping[str, str]) -> RunIdentity:
     """The identity in `environ`; the only process of a run with a random id where nothing is set."""
     rank, world_size, local_rank = _rank(environ)
     return RunIdentity(
-        run_id=_run_id(environ) or random_id(),
+        run_id=_run_id(environ) or random_run_id(os.getpid()),
         restart=_restart(environ),
         rank=rank,
         world_size=world_size,
