@@ -1,0 +1,124 @@
+"""What recording adds to one `torch.add` on four floats: ours, an empty callback, and Kineto."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import repeat
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from benchmarks.pairing import paired
+from benchmarks.rows import Row, Target
+from otel_torchprof.recorder.bridge_build import compile_library
+from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.torch_build import TorchBuild
+
+_NATIVE = Path(__file__).parent / "native"
+_BLOCK_OPS = 500
+
+Recorder = Callable[[], AbstractContextManager[object]]
+
+
+def run(quick: bool) -> list[Row]:
+    """Measures the rows "record an op" of the table; needs a C++ compiler for the anchor."""
+    blocks, repeats = (20, 3) if quick else (100, 9)
+
+    def measure(ours: Recorder, anchor: Recorder) -> tuple[float, float]:
+        figures = paired(lambda: added_ns(ours, blocks), lambda: added_ns(anchor, blocks), repeats)
+        return figures.a, figures.b
+
+    with _empty_callback() as empty_callback:
+        ours, empty = measure(_ours, empty_callback)
+    ours_beside_kineto, kineto = measure(_ours, _kineto)
+    ours_shapes, kineto_shapes = measure(_ours_with_shapes, _kineto_with_shapes)
+    return [
+        Row("record an op", ours, "ns/op", "empty callback", empty, Target("at most", 1.3)),
+        Row("record an op", ours_beside_kineto, "ns/op", "Kineto", kineto, Target("at most", 0.4)),
+        Row(
+            "record an op with shapes",
+            ours_shapes,
+            "ns/op",
+            "Kineto with shapes",
+            kineto_shapes,
+            Target("at most", 0.5),
+        ),
+    ]
+
+
+def added_ns(recorder: Recorder, blocks: int) -> float:
+    """Nanoseconds that `recorder` adds to an op: blocks of a loop inside it minus the same just before.
+
+    The median block counts: the scheduler interrupts some blocks, not most.
+    """
+    a, b = torch.ones(4), torch.ones(4)
+
+    def block_ns() -> int:
+        add = torch.add
+        start_ns = time.perf_counter_ns()
+        for _ in repeat(None, _BLOCK_OPS):
+            add(a, b)
+        return time.perf_counter_ns() - start_ns
+
+    def median_block_ns() -> float:
+        block_ns()  # names are interned, caches warm
+        return median(block_ns() for _ in range(blocks)) / _BLOCK_OPS
+
+    plain_ns = median_block_ns()
+    with recorder():
+        recorded_ns = median_block_ns()
+    return recorded_ns - plain_ns
+
+
+@contextlib.contextmanager
+def _ours() -> Iterator[None]:
+    yield from _captured(record_shapes=False)
+
+
+@contextlib.contextmanager
+def _ours_with_shapes() -> Iterator[None]:
+    yield from _captured(record_shapes=True)
+
+
+def _captured(record_shapes: bool) -> Iterator[None]:
+    capture = Capture(record_shapes=record_shapes)
+    capture.start()
+    try:
+        yield
+    finally:
+        capture.stop()
+
+
+def _kineto() -> AbstractContextManager[object]:
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+
+
+def _kineto_with_shapes() -> AbstractContextManager[object]:
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+
+
+@contextlib.contextmanager
+def _empty_callback() -> Iterator[Recorder]:
+    """Compiles and loads the empty callback, and yields what switches it on and off."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "empty_callback.so"
+        source = _NATIVE / "empty_callback.cpp"
+        compile_library(TorchBuild.of(torch), [source], _NATIVE, path, environ=os.environ)
+        library = ctypes.CDLL(str(path))
+
+    @contextlib.contextmanager
+    def enabled() -> Iterator[None]:
+        library.empty_callback_enable()
+        try:
+            yield
+        finally:
+            library.empty_callback_disable()
+
+    yield enabled

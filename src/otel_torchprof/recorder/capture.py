@@ -1,0 +1,178 @@
+"""One recording of the ops of this process, from start to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from otel_torchprof._native import core
+from otel_torchprof.recorder.bridge import Bridge, load_bridge
+from otel_torchprof.recorder.capture_metadata import JsonObject, start_metadata, stop_metadata
+from otel_torchprof.recorder.run_identity import RunIdentity
+from otel_torchprof.recording import Recording
+
+DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
+
+
+class Capture:
+    """Records every op of every thread between `start()` and `stop()`; once.
+
+    Up to four record at the same time, each into a recording of its own. A capture that is dropped, or still
+    open when the interpreter exits, is stopped then, so that its file is complete. In a forked child it is
+    inactive: a child records nothing until it starts a capture itself.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        record_shapes: bool = False,
+        buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
+        metadata: Mapping[str, object] | None = None,
+        run_id: str | None = None,
+    ) -> None:
+        """Prepares a capture; nothing is recorded and no file made before `start()`.
+
+        Args:
+            path: the `.tprof` file to record into; None records into memory.
+            record_shapes: also record shapes, dtypes, strides and concrete values of the inputs of ops.
+            buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
+            metadata: JSON values to keep with the recording, beside those of `capture_metadata`.
+            run_id: id of the run; None takes the launcher's, else a random one.
+
+        Raises:
+            TypeError, ValueError: `metadata` cannot be written as JSON.
+        """
+        self.path = None if path is None else Path(path)
+        self._record_shapes = record_shapes
+        self._buffer_size_bytes = buffer_size_bytes
+        self._metadata = _to_json(dict(metadata or {}))
+        self._run_id = run_id
+        self._session: _Session | None = None
+        self._finalizer: weakref.finalize[[], Capture] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether it is recording, in this process."""
+        return self._session is not None and self._session.active
+
+    @property
+    def recorded(self) -> int:
+        """Events recorded so far."""
+        return 0 if self._session is None else self._session.native.recorded
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """What could not be recorded so far: counts by reason."""
+        return {} if self._session is None else self._session.native.drops()
+
+    def start(self) -> None:
+        """Begins to record.
+
+        Raises:
+            BridgeUnavailable: ops cannot be recorded with this torch on this machine.
+            OSError: the file cannot be made, or there is no memory for the recording.
+            RuntimeError: it was started before, or four captures record already.
+        """
+        if self._session is not None:
+            raise RuntimeError("a capture records once: make another")
+        bridge = load_bridge()
+        native = core.Capture(None if self.path is None else os.fspath(self.path), self._buffer_size_bytes)
+        session = _Session(native, bridge, self._run_id)
+        options = {"record_shapes": self._record_shapes, "buffer_size_bytes": self._buffer_size_bytes}
+        session.start(options, self._metadata, record_inputs=self._record_shapes)
+        self._session = session
+        self._finalizer = weakref.finalize(self, session.stop)
+
+    def begin_step(
+        self,
+        number: int = -1,
+        *,
+        phase: int = 0,
+        flags: int = 0,
+        context: bytes = b"",
+        context_trace_flags: int = 0,
+        links: bytes = b"",
+    ) -> None:
+        """Begins a step on the calling thread and ends the open one; does nothing when not recording.
+
+        Args:
+            number: of the step; -1 = none.
+            phase: a StepPhase of native/core/layout.h.
+            flags: StepFlags of the same.
+            context: the OpenTelemetry context that is current: trace id (16 bytes) and span id
+                (8 bytes), or nothing.
+            context_trace_flags: its trace flags.
+            links: further contexts the step serves, 24 bytes each.
+        """
+        if self._session is not None and self._session.active:
+            self._session.native.begin_step(number, phase, flags, context, context_trace_flags, links)
+
+    def end_step(self) -> None:
+        """Ends the open step; does nothing when there is none."""
+        if self._session is not None and self._session.active:
+            self._session.native.end_step()
+
+    def stop(self) -> Recording:
+        """Stops recording and returns the recording; again, it returns it again.
+
+        Returns an empty recording when it was never started, and in a forked child.
+        """
+        if self._session is None or self._session.forked:
+            return Recording.empty()
+        if self._finalizer is not None:
+            self._finalizer()
+        return Recording(self._session.native.recording())
+
+
+class _Session:
+    """The running half of a capture: all that stopping needs, so that it can outlive the capture's object."""
+
+    def __init__(self, native: core.Capture, bridge: Bridge, run_id: str | None) -> None:
+        self.native = native
+        self._bridge = bridge
+        self._run_id = run_id
+        self._process_id = os.getpid()
+        self._slot = -1
+        self._stopping = threading.Lock()
+
+    @property
+    def forked(self) -> bool:
+        return os.getpid() != self._process_id
+
+    @property
+    def active(self) -> bool:
+        return self._slot >= 0 and not self.forked
+
+    def start(self, options: JsonObject, metadata: bytes, *, record_inputs: bool) -> None:
+        self._slot = self.native.start()
+        try:
+            self.native.add_metadata(_to_json(start_metadata(self._identity(), options)))
+            self.native.add_metadata(metadata)
+            self._bridge.enable(self._slot, record_inputs=record_inputs)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        if self.forked:
+            return
+        with self._stopping:
+            slot, self._slot = self._slot, -1
+            if slot < 0:
+                return
+            self._bridge.disable(slot)
+            self.native.add_metadata(_to_json(stop_metadata(self._identity())))
+            self.native.stop()
+
+    def _identity(self) -> RunIdentity:
+        return RunIdentity.detect(os.environ, self._run_id)
+
+
+def _to_json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
