@@ -1,0 +1,290 @@
+"""The settings: each declared once, read from the environment or from the options of `instrument()`."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from otel_torchprof import environment_variables as variables
+from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
+
+_logger = logging.getLogger(__name__)
+
+
+class SettingError(ValueError):
+    """A setting has a value that is not accepted. Names the setting, the value and what is accepted."""
+
+    def __init__(self, name: str, value: object, accepted: str, reason: str = "") -> None:
+        detail = f" ({reason})" if reason else ""
+        super().__init__(f"{name}={value!r} is not accepted{detail}; give {accepted}")
+        self.name = name
+        self.value = value
+        self.accepted = accepted
+
+
+class Mode(Enum):
+    """What is produced."""
+
+    BOTH = "both"
+    METRICS = "metrics"
+    TRACE = "trace"
+    OFF = "off"
+
+
+class StepRule(Enum):
+    """What counts as a step."""
+
+    AUTO = "auto"
+    EXPLICIT = "explicit"
+    OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Checked settings of the instrumentation; docs/configuration.md describes each.
+
+    `schedule` is None for the time-based default, `interval_s` seconds between recorded steps. Limits
+    of 0 mean none. `recording_dir` None saves no recordings.
+    """
+
+    enabled: bool = True
+    mode: Mode = Mode.BOTH
+    schedule: CycleSchedule | None = None
+    interval_s: float = 600.0
+    step: StepRule = StepRule.AUTO
+    record_shapes: bool = False
+    max_spans_per_trace: int = 2_000
+    max_trace_bytes: int = 2_000_000
+    min_span_duration_us: float = 0.0
+    recording_dir: Path | None = None
+    buffer_size_mb: int = 256
+    run_id: str | None = None
+
+    @property
+    def records_spans(self) -> bool:
+        """Whether steps are recorded and sent as spans."""
+        return self.enabled and self.mode in (Mode.BOTH, Mode.TRACE)
+
+    def make_schedule(self) -> Schedule:
+        """Return a fresh schedule, at its start."""
+        return self.schedule or IntervalSchedule(self.interval_s)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Settings:
+        """Read settings from `options` (names of `Configuration`), the rest from `environ`.
+
+        Raises:
+            SettingError: a value is not accepted.
+            TypeError: an option is unknown.
+        """
+        unknown = sorted(set(options) - {field.name for field in fields(Configuration)})
+        if unknown:
+            raise TypeError(
+                f"unknown option {', '.join(unknown)}; known are "
+                f"{', '.join(field.name for field in fields(Configuration))}"
+            )
+        return cls(**{setting.field: setting.read(options, environ) for setting in SETTINGS})
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Read settings from `environ`; a bad value is logged and switches that part off. Never raises."""
+        values: dict[str, Any] = {}
+        for setting in SETTINGS:
+            try:
+                values[setting.field] = setting.read({}, environ)
+            except SettingError as error:
+                values.update(setting.when_bad)
+                off = "otel-torchprof is off" if setting.when_bad else "it is ignored"
+                _logger.error("%s: %s", off, error)
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """Options of `TorchprofInstrumentor().instrument()` and of `torchprof:` in the declarative file.
+
+    Each stands for the variable `OTEL_PYTHON_TORCHPROF_<NAME>` and wins over it; None leaves it alone.
+    """
+
+    enabled: bool | None = None
+    mode: str | None = None
+    schedule: str | None = None
+    interval: float | None = None
+    step: str | None = None
+    record_shapes: bool | None = None
+    max_spans_per_trace: int | None = None
+    max_trace_bytes: int | str | None = None
+    min_span_duration_us: float | None = None
+    recording_dir: str | None = None
+    buffer_size_mb: int | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How one setting is read. `parse` raises ValueError; `when_bad` is what a bad value sets instead."""
+
+    variable: str
+    field: str
+    parse: Callable[[str], Any]
+    accepted: str
+    when_bad: Mapping[str, Any]
+
+    @property
+    def option(self) -> str:
+        """Name of the option of `instrument()`."""
+        return self.variable.removeprefix("OTEL_PYTHON_TORCHPROF_").lower()
+
+    def read(self, options: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+        """Return the value from `options`, else from `environ`, else the default."""
+        name, value = self.option, options.get(self.option)
+        if value is None:
+            name, value = self.variable, environ.get(self.variable, "").strip()
+            if not value:
+                return _DEFAULTS[self.field]
+        try:
+            return self.parse(str(value).strip())
+        except ValueError as error:
+            raise SettingError(name, value, self.accepted, str(error)) from None
+
+
+def _boolean(text: str) -> bool:
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "on": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "off": False,
+    }
+    if text.lower() not in words:
+        raise ValueError("neither true nor false")
+    return words[text.lower()]
+
+
+def _choice(kind: type[Enum]) -> Callable[[str], Enum]:
+    def parse(text: str) -> Enum:
+        try:
+            return kind(text.lower())
+        except ValueError:
+            raise ValueError("unknown word") from None
+
+    return parse
+
+
+def _number(*, above: float | None = None, least: float | None = None) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError("not a number") from None
+        if (
+            not math.isfinite(value)
+            or (above is not None and value <= above)
+            or (least is not None and value < least)
+        ):
+            raise ValueError("out of range")
+        return value
+
+    return parse
+
+
+def _whole_number(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError("not a whole number") from None
+        if value < least:
+            raise ValueError("out of range")
+        return value
+
+    return parse
+
+
+_SIZE_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
+
+
+def _size_bytes(text: str) -> int:
+    lowered = text.lower().replace(" ", "")
+    for suffix, factor in _SIZE_UNITS.items():
+        if lowered.endswith(suffix):
+            return int(_number(least=0)(lowered.removesuffix(suffix)) * factor)
+    return _whole_number(0)(lowered)
+
+
+def _run_id(text: str) -> str:
+    if not text.isprintable() or len(text) > 128:
+        raise ValueError("too long or with control characters")
+    return text
+
+
+_OFF: Mapping[str, Any] = {"mode": Mode.OFF}
+_IGNORED: Mapping[str, Any] = {}
+
+SETTINGS = (
+    Setting(variables.OTEL_PYTHON_TORCHPROF_ENABLED, "enabled", _boolean, "true or false", _OFF),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_MODE, "mode", _choice(Mode), "both, metrics, trace or off", _OFF),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_SCHEDULE,
+        "schedule",
+        parse_schedule,
+        "numbers of steps like skip_first=5,wait=0,warmup=1,active=3,repeat=1",
+        _OFF,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_INTERVAL, "interval_s", _number(above=0), "seconds, more than 0", _OFF
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_STEP, "step", _choice(StepRule), "auto, explicit or optimizer", _OFF
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_RECORD_SHAPES, "record_shapes", _boolean, "true or false", _IGNORED
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,
+        "max_spans_per_trace",
+        _whole_number(0),
+        "a number of spans, 0 for no limit",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_MAX_TRACE_BYTES,
+        "max_trace_bytes",
+        _size_bytes,
+        "bytes, or a size like 2MB or 2MiB, 0 for no limit",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_MIN_SPAN_DURATION_US,
+        "min_span_duration_us",
+        _number(least=0),
+        "microseconds, 0 for no limit",
+        _IGNORED,
+    ),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR, "recording_dir", Path, "a directory", _IGNORED),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
+        "buffer_size_mb",
+        _whole_number(1),
+        "MiB, at least 1",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_RUN_ID,
+        "run_id",
+        _run_id,
+        "up to 128 printable characters",
+        _IGNORED,
+    ),
+)
+
+_DEFAULTS = {field.name: field.default for field in fields(Settings)}

@@ -1,0 +1,242 @@
+"""Hooks in torch that tell the step tracker about backwards, optimizer steps and gradient scalers.
+
+Every wrapper first calls through when torch.compile traces it, so that compiled code stays whole and free of
+side effects. Backwards are seen where `torch.autograd.backward` and `grad` hand over to the engine: torch's
+compiler knows these two by identity and would not recognise wrappers of them. A wrapper that cannot be taken
+out again, because somebody wrapped it in turn, stays as a call through.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.steps import StepSource, StepTracker
+
+_NOT_COUNTED = "a training step was not counted"
+
+
+class OptimizerHooks:
+    """Installs and removes the hooks.
+
+    Args:
+        torch: the imported module.
+        tracker: told about everything that happens.
+    """
+
+    def __init__(self, torch: ModuleType, tracker: StepTracker) -> None:
+        self._torch = torch
+        self._tracker = tracker
+        self._thread = _ThreadState()
+        self._patches: list[tuple[Any, str, Any, Any]] = []
+        self._step_wrappers: WeakSet[Callable[..., Any]] = WeakSet()
+        self._instance_steps: WeakKeyDictionary[Any, Callable[..., Any]] = WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Put the hooks in, also into optimizer classes that were used before."""
+        torch = self._torch
+        optimizer_class = torch.optim.Optimizer
+        run_backward = torch.autograd._engine_run_backward
+        self._patch(torch.autograd, "_engine_run_backward", self._wrap_backward(run_backward))
+        for name in ("__init__", "__setstate__"):  # the latter makes copies and unpickled ones
+            self._patch(optimizer_class, name, self._wrap_optimizer_creation(getattr(optimizer_class, name)))
+        hook_step = optimizer_class.profile_hook_step
+        self._patch(
+            optimizer_class,
+            "profile_hook_step",
+            staticmethod(functools.wraps(hook_step)(lambda step: self._wrap_step(hook_step(step)))),
+        )
+        used_classes = [
+            cls for cls in _subclasses(optimizer_class) if getattr(vars(cls).get("step"), "hooked", False)
+        ]
+        for cls in used_classes:
+            self._patch(cls, "step", self._wrap_step(cls.step))
+        if used_classes:
+            self._wrap_replaced_steps()
+        scaler_class = torch.amp.GradScaler
+        self._patch(scaler_class, "step", self._wrap_scaler_step(scaler_class.step))
+        for cls in (scaler_class, *_subclasses(scaler_class)):
+            self._patch_scaler_update(cls)
+
+    def remove(self) -> None:
+        """Take the hooks out. Idempotent."""
+        for owner, name, original, replacement in reversed(self._patches):
+            if vars(owner).get(name) is replacement:
+                setattr(owner, name, original)
+        self._patches.clear()
+        for cls in _subclasses(self._torch.optim.Optimizer):
+            step = vars(cls).get("step")
+            if step in self._step_wrappers:
+                step.__wrapped__.hooked = True
+                cls.step = step.__wrapped__
+        for optimizer, original in self._instance_steps.items():
+            if vars(optimizer).get("step") in self._step_wrappers:
+                optimizer.step = original
+        self._instance_steps.clear()
+
+    def _patch(self, owner: Any, name: str, replacement: Any) -> None:
+        original = vars(owner)[name]
+        setattr(owner, name, replacement)
+        self._patches.append((owner, name, original, replacement))
+
+    def _wrap_replaced_steps(self) -> None:
+        """Wrap the step() that a learning rate scheduler put into optimizers before now."""
+        classes = set(_subclasses(self._torch.optim.Optimizer))
+        # type() and not isinstance(), which would run code of lazy proxies.
+        for optimizer in [thing for thing in gc.get_objects() if type(thing) in classes]:
+            step = vars(optimizer).get("step")
+            if step is not None:
+                optimizer.step = self._wrap_step(step, weakref.ref(optimizer))
+                self._instance_steps[optimizer] = step
+
+    def _wrap_backward(self, backward: Callable[..., Any]) -> Callable[..., Any]:
+        tracker = self._tracker
+        is_compiling = self._torch.compiler.is_compiling
+        graph_task_id = self._torch._C._current_graph_task_id
+
+        @functools.wraps(backward)
+        def counted_backward(*args: Any, **kwargs: Any) -> Any:
+            # Inside another backward (a hook, a checkpoint) the outer one has been counted already.
+            if is_compiling() or graph_task_id() != -1:
+                return backward(*args, **kwargs)
+            tracker.backward_started()
+            try:
+                return backward(*args, **kwargs)
+            finally:
+                tracker.release()
+
+        self._keep_out_of_compiler(counted_backward)
+        return counted_backward
+
+    def _wrap_optimizer_creation(self, create: Callable[..., None]) -> Callable[..., None]:
+        tracker = self._tracker
+        is_compiling = self._torch.compiler.is_compiling
+
+        @functools.wraps(create)
+        def announced_creation(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            create(optimizer, *args, **kwargs)
+            if not is_compiling():
+                with failures.guard(_NOT_COUNTED):
+                    tracker.expect(StepSource.OPTIMIZER, optimizer, _parts(optimizer))
+
+        self._keep_out_of_compiler(announced_creation)
+        return announced_creation
+
+    def _wrap_step(
+        self, step: Callable[..., Any], instance: Callable[[], Any] | None = None
+    ) -> Callable[..., Any]:
+        """Wrap `step` outside torch's own record_function around it, so that the boundary lies after it.
+
+        Args:
+            step: a class's function, or one that belongs to `instance` and takes no self.
+            instance: gives that optimizer.
+        """
+        tracker = self._tracker
+        thread = self._thread
+        is_compiling = self._torch.compiler.is_compiling
+        graph_task_id = self._torch._C._current_graph_task_id
+
+        @functools.wraps(step)
+        def counted_step(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not tracker.listening:
+                return step(*args, **kwargs)
+            optimizer = args[0] if instance is None else instance()
+            if thread.stepping is not None:
+                # super().step(), or an optimizer made of others: the outermost call is the step.
+                if optimizer is not thread.stepping:
+                    tracker.leave_out(optimizer)
+                return step(*args, **kwargs)
+            thread.stepping = optimizer
+            try:
+                result = step(*args, **kwargs)
+            finally:
+                thread.stepping = None
+            with failures.guard(_NOT_COUNTED):
+                in_backward = graph_task_id() != -1
+                tracker.advance(StepSource.OPTIMIZER, optimizer, parts=_parts(optimizer), hold=in_backward)
+            return result
+
+        self._keep_out_of_compiler(counted_step)
+        self._step_wrappers.add(counted_step)
+        return counted_step
+
+    def _wrap_scaler_step(self, step: Callable[..., Any]) -> Callable[..., Any]:
+        tracker = self._tracker
+        is_compiling = self._torch.compiler.is_compiling
+
+        @functools.wraps(step)
+        def announced_step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():
+                # Before the optimizer steps, so that the boundary comes with update().
+                with failures.guard(_NOT_COUNTED):
+                    if scaler.is_enabled():
+                        tracker.expect(StepSource.GRAD_SCALER, scaler)
+                        self._patch_scaler_update(type(scaler))
+            return step(scaler, *args, **kwargs)
+
+        self._keep_out_of_compiler(announced_step)
+        return announced_step
+
+    def _patch_scaler_update(self, cls: Any) -> None:
+        update = cls.__dict__.get("update")
+        if update is None or any(update is replacement for *_, replacement in self._patches):
+            return
+        tracker = self._tracker
+        thread = self._thread
+        is_compiling = self._torch.compiler.is_compiling
+
+        @functools.wraps(update)
+        def counted_update(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or thread.updating:
+                return update(scaler, *args, **kwargs)
+            thread.updating = True
+            try:
+                result = update(scaler, *args, **kwargs)
+            finally:
+                thread.updating = False
+            with failures.guard(_NOT_COUNTED):
+                if scaler.is_enabled():
+                    tracker.advance(StepSource.GRAD_SCALER, scaler)
+            return result
+
+        self._keep_out_of_compiler(counted_update)
+        self._patch(cls, "update", counted_update)
+
+    def _keep_out_of_compiler(self, wrapper: Any) -> None:
+        """Have torch.compile run `wrapper` as it is when it meets it behind a graph break.
+
+        Traced, it would take the branch for compiling and count nothing.
+        """
+        frames = self._torch._C._dynamo.eval_frame
+        if hasattr(frames, "skip_code"):  # torch < 2.7
+            frames.skip_code(wrapper.__code__)
+        else:
+            skip_this_frame_only = frames._FrameExecStrategy(
+                frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
+            )
+            frames.set_code_exec_strategy(wrapper.__code__, skip_this_frame_only)
+
+
+class _ThreadState(threading.local):
+    """What runs on this thread: the outermost call counts, not the super() calls inside it."""
+
+    stepping: object | None = None
+    updating: bool = False
+
+
+def _parts(optimizer: Any) -> int:
+    return max(1, len(optimizer.param_groups))
+
+
+def _subclasses(cls: type) -> Iterator[Any]:
+    subclass: type
+    for subclass in cls.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

@@ -1,0 +1,263 @@
+"""Counting the steps of a training loop and finding the boundaries between its iterations.
+
+The count is the maximum over requesters (an optimizer, a gradient scaler, the program itself), as torch's
+Kineto step tracker means it. Unlike there, the boundary is not announced when the first requester of an
+iteration advances but when the last one has: a GAN has two optimizers and one boundary an iteration, after
+the second. Who takes part in an iteration is learned from the ones before it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from weakref import WeakKeyDictionary, WeakSet
+
+from otel_torchprof.recorder.failures import failures
+
+# Called after each boundary, on the thread that made it, with the number of the step that begins there and
+# the span contexts to link it to (24 bytes each: trace id, span id).
+StepListener = Callable[[int, bytes], None]
+
+
+class StepSource(IntEnum):
+    """Who says that a step is over. Lower sources make no boundaries while a requester of a higher lives."""
+
+    OPTIMIZER = 1
+    GRAD_SCALER = 2
+    EXPLICIT = 3
+
+
+@dataclass(slots=True, eq=False)
+class _Requester:
+    source: StepSource
+    count: int
+    # Number of the backward that its last counted step followed.
+    backward: int
+    # An optimizer may be stepped in parts, a few parameter groups at a time, after one backward.
+    parts_expected: int
+    parts_done: int = 0
+    parts_settled: bool = False
+    # False once it missed an iteration of the others: never waited for again.
+    regular: bool = True
+    in_open_round: bool = False
+    in_last_round: bool = False
+
+
+class StepTracker:
+    """Counts steps per requester and announces each boundary once.
+
+    A round is what happens between two boundaries. It closes when every regular requester of the highest
+    source seen has advanced in it.
+
+    Args:
+        sources: the sources that may make boundaries.
+    """
+
+    def __init__(self, sources: frozenset[StepSource] = frozenset(StepSource)) -> None:
+        self.sources = sources
+        self._lock = threading.Lock()
+        self._listeners: tuple[StepListener, ...] = ()
+        self._source = StepSource.OPTIMIZER
+        self._current = 0
+        self._backwards = 0
+        self._backwards_at_boundary = 0
+        self._requesters: WeakKeyDictionary[object, _Requester] = WeakKeyDictionary()
+        self._missing: WeakSet[object] = WeakSet()
+        self._held = False
+        self._links = b""
+
+    @property
+    def current(self) -> int:
+        """Number of the step under way, which is the number of boundaries' worth of steps so far."""
+        return self._current
+
+    @property
+    def listening(self) -> bool:
+        """Whether anybody wants to know."""
+        return bool(self._listeners)
+
+    def add_listener(self, listener: StepListener) -> None:
+        """Call `listener` after each boundary."""
+        self._listeners = (*self._listeners, listener)
+
+    def remove_listener(self, listener: StepListener) -> None:
+        """Stop calling `listener`. Does nothing when it is not there."""
+        self._listeners = tuple(known for known in self._listeners if known != listener)
+
+    def backward_started(self) -> None:
+        """Note that gradients are about to be new."""
+        # Unlocked: two threads that start at once may count as one, which still is a new backward for both.
+        self._backwards += 1
+
+    def expect(self, source: StepSource, owner: object, parts: int = 1) -> None:
+        """Note that `owner` exists and may take part in iterations.
+
+        Args:
+            source: what `owner` is; a higher source than those seen so far takes over.
+            owner: an object, held weakly.
+            parts: parameter groups of an optimizer.
+        """
+        with self._lock:
+            if source not in self.sources:
+                return
+            if source > self._source:
+                self._take_over(source)
+            if owner not in self._requesters:
+                requester = _Requester(source, self._current, self._backwards_at_boundary, parts)
+                self._requesters[owner] = requester
+                if source is self._source:
+                    self._missing.add(owner)
+
+    def advance(
+        self, source: StepSource, owner: object, *, parts: int = 1, hold: bool = False, links: bytes = b""
+    ) -> None:
+        """Note that `owner` finished an iteration, or a part of one.
+
+        Args:
+            source: what `owner` is.
+            owner: an object, held weakly.
+            parts: parameter groups that an optimizer stepped. Its step counts only after a new backward.
+            hold: announce no boundary before `release`, because a backward is still running.
+            links: span contexts for the step that begins at the next boundary.
+        """
+        with self._lock:
+            if source not in self.sources:
+                return
+            if source > self._source or (source < self._source and not self._has_requester(self._source)):
+                self._take_over(source)
+            if source < self._source:
+                return
+            if links:
+                self._links = links
+            requester = self._requesters.get(owner) or self._admit(source, owner, parts)
+            if source is StepSource.OPTIMIZER and requester.backward == self._backwards:
+                if requester.parts_done:
+                    requester.parts_done += parts
+            else:
+                self._count(requester, parts)
+            if requester.in_open_round and requester.parts_done >= requester.parts_expected:
+                self._missing.discard(owner)
+            self._held = self._held or hold
+            boundary = None if self._held else self._close_round()
+        self._announce(boundary)
+
+    def release(self) -> None:
+        """Announce the boundary held back while a backward was running, if there is one."""
+        if not self._held:
+            return
+        with self._lock:
+            self._held = False
+            boundary = self._close_round()
+        self._announce(boundary)
+
+    def forget(self, owner: object) -> None:
+        """Wait for `owner` no longer."""
+        with self._lock:
+            self._requesters.pop(owner, None)
+            self._missing.discard(owner)
+
+    def leave_out(self, owner: object) -> None:
+        """Never wait for `owner`: it advances inside another requester."""
+        with self._lock:
+            requester = self._requesters.get(owner)
+            if requester is not None:
+                requester.regular = False
+            self._missing.discard(owner)
+
+    def _admit(self, source: StepSource, owner: object, parts: int) -> _Requester:
+        """Add a requester that was never expected, at its first advance."""
+        peers_closed_it = any(
+            requester.in_last_round for requester in self._requesters.values() if requester.source is source
+        )
+        lower_source_closed_it = (
+            source is not StepSource.OPTIMIZER
+            and not self._has_requester(source)
+            and self._backwards_at_boundary == self._backwards
+        )
+        # It belongs to the iteration whose boundary was announced too early, not knowing of it.
+        late = self._current > 0 and (peers_closed_it or lower_source_closed_it)
+        requester = _Requester(source, self._current - late, self._backwards_at_boundary, parts)
+        self._requesters[owner] = requester
+        self._missing.add(owner)
+        return requester
+
+    def _count(self, requester: _Requester, parts: int) -> None:
+        if requester.parts_done:
+            self._learn_parts(requester)
+        if requester.in_open_round:
+            self._restart_round()
+        requester.count = max(requester.count, self._current - 1) + 1
+        requester.backward = self._backwards
+        requester.parts_done = parts
+        if requester.count > self._current or any(r.in_open_round for r in self._requesters.values()):
+            requester.in_open_round = True
+        else:
+            requester.in_last_round = True
+
+    def _learn_parts(self, requester: _Requester) -> None:
+        if requester.parts_done < requester.parts_expected:
+            requester.parts_expected = requester.parts_done
+            requester.parts_settled = True
+        elif not requester.parts_settled:
+            requester.parts_expected = requester.parts_done
+
+    def _restart_round(self) -> None:
+        """A requester advances a second time before the round closed: those still missing are not regular."""
+        for owner in list(self._missing):
+            self._requesters[owner].regular = False
+        for requester in self._requesters.values():
+            requester.in_open_round = False
+        self._missing = self._regular_owners()
+
+    def _has_requester(self, source: StepSource) -> bool:
+        return any(requester.source is source for requester in self._requesters.values())
+
+    def _take_over(self, source: StepSource) -> None:
+        self._source = source
+        for requester in self._requesters.values():
+            if requester.source is source:
+                requester.count = self._current
+        self._missing = self._regular_owners()
+
+    def _regular_owners(self) -> WeakSet[object]:
+        return WeakSet(
+            owner
+            for owner, requester in self._requesters.items()
+            if requester.regular and requester.source is self._source
+        )
+
+    def _close_round(self) -> tuple[int, bytes] | None:
+        if self._missing:
+            return None
+        requesters = [r for r in self._requesters.values() if r.source is self._source]
+        number = max((r.count for r in requesters if r.in_open_round), default=self._current)
+        if number <= self._current:
+            return None
+        self._current = number
+        self._backwards_at_boundary = self._backwards
+        for requester in requesters:
+            requester.in_last_round = requester.in_open_round
+            if requester.in_open_round:
+                requester.count = number
+                requester.in_open_round = False
+        self._missing = self._regular_owners()
+        links, self._links = self._links, b""
+        return number, links
+
+    def _announce(self, boundary: tuple[int, bytes] | None) -> None:
+        if boundary is None:
+            return
+        for listener in self._listeners:
+            with failures.guard("a step boundary was not handled"):
+                listener(*boundary)
+
+    def _after_fork_in_child(self) -> None:
+        self._lock = threading.Lock()
+
+
+# Steps are a property of the process, as in torch.
+process_steps = StepTracker()
+os.register_at_fork(after_in_child=process_steps._after_fork_in_child)
