@@ -4,12 +4,14 @@ namespace nb = nanobind;
 
 void bind_capture(nb::module_& m);
 void bind_recording(nb::module_& m);
+void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
 
 NB_MODULE(core, m) {
   m.doc() = "Native core of otel-torchprof: recorder, recordings, span encoding.";
   // Recording first: the others name its type in their signatures.
   bind_recording(m);
+  bind_side_tables(m);
   bind_capture(m);
   bind_spans(m);
 }

@@ -1,0 +1,162 @@
+#include "core/active_recording.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "core/clock.h"
+#include "core/populator.h"
+#include "core/process_identity.h"
+
+namespace torchprof {
+namespace {
+
+std::atomic<std::uint64_t> last_id{0};
+
+// A capture of microseconds waits here until its two calibration pairs are far enough apart.
+void sleep_briefly() noexcept {
+  const timespec time{.tv_sec = 0, .tv_nsec = kMinCalibrationNs / 4};
+  static_cast<void>(::nanosleep(&time, nullptr));
+}
+
+}  // namespace
+
+ActiveRecording::ActiveRecording(const std::string& path, std::uint64_t cap_bytes)
+    : id_(last_id.fetch_add(1, std::memory_order_relaxed) + 1),
+      arena_(path, cap_bytes),
+      strings_(arena_),
+      threads_(ChunkKind::kThreads, sizeof(ThreadRecord)),
+      steps_(ChunkKind::kSteps, sizeof(StepRecord)),
+      step_links_(ChunkKind::kPayload, 1),
+      metadata_(ChunkKind::kMetadata, 1) {
+  FileHeader& header = arena_.header();
+  header.clock_source = static_cast<std::uint32_t>(clock_source());
+  header.process_id = static_cast<std::uint64_t>(::getpid());
+  header.process_instance = process_instance();
+  begin_clock();
+}
+
+void ActiveRecording::begin_clock() noexcept {
+  FileHeader& header = arena_.header();
+  header.clock_start = read_clock_pair();
+  header.clock_latest = header.clock_start;
+}
+
+void ActiveRecording::finish() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    close_step(ticks(), kStepPartial | kStepUnfinished);
+    finished_ = true;
+  }
+  FileHeader& header = arena_.header();
+  while (!refresh_calibration(header)) {
+    sleep_briefly();
+  }
+  header.state.store(static_cast<std::uint32_t>(RecordingState::kStopped), std::memory_order_release);
+  arena_.finish();
+}
+
+ThreadRecord* ActiveRecording::add_thread(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
+                                          DropReason& failure) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::byte* room = threads_.reserve(arena_, sizeof(ThreadRecord));
+  if (room == nullptr) {
+    failure = threads_.failure();
+    return nullptr;
+  }
+  auto* record = new (room) ThreadRecord{};
+  record->ordinal = ordinal;
+  record->os_thread_id = os_thread_id;
+  record->first_ticks = ticks();
+  std::strncpy(static_cast<char*>(record->name), name, sizeof(record->name) - 1);
+  threads_.commit_record(sizeof(ThreadRecord));
+  return record;
+}
+
+void ActiveRecording::close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept {
+  if (open_step_ != nullptr) {
+    open_step_->flags |= flags;
+    open_step_->end_ticks.store(end_ticks, std::memory_order_release);
+    open_step_ = nullptr;
+  }
+}
+
+void ActiveRecording::begin_step(const StepStart& start, std::uint32_t thread) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    return;
+  }
+  const std::uint64_t now = ticks();
+  close_step(now, 0);
+  std::byte* room = steps_.reserve(arena_, sizeof(StepRecord));
+  if (room == nullptr) {
+    count_drops(steps_.failure());
+    return;
+  }
+  auto* record = new (room) StepRecord{};
+  record->start_ticks = now;
+  record->number = start.number;
+  record->thread = thread;
+  record->phase = static_cast<std::uint8_t>(start.phase);
+  record->flags = start.flags;
+  if (start.number >= 0) {
+    record->flags |= kStepHasNumber;
+  }
+  if (start.context.size() == kContextBytes) {
+    constexpr std::size_t kTraceIdBytes = sizeof(record->context_trace_id);
+    record->context_trace_flags = start.trace_flags;
+    std::memcpy(static_cast<void*>(record->context_trace_id), start.context.data(), kTraceIdBytes);
+    std::memcpy(static_cast<void*>(record->context_span_id), start.context.data() + kTraceIdBytes,
+                sizeof(record->context_span_id));
+  }
+  if (!start.links.empty()) {
+    std::byte* links = step_links_.reserve(arena_, start.links.size());
+    if (links == nullptr) {
+      count_drops(step_links_.failure());
+    } else {
+      std::memcpy(links, start.links.data(), start.links.size());
+      step_links_.commit_bytes(start.links.size());
+      record->links_payload = static_cast<std::uint32_t>(arena_.offset_of(links) / kPayloadAlignBytes);
+      record->links_count = static_cast<std::uint32_t>(start.links.size() / kContextBytes);
+    }
+  }
+  steps_.commit_record(sizeof(StepRecord));
+  open_step_ = record;
+}
+
+void ActiveRecording::end_step() noexcept {
+  const std::lock_guard lock(mutex_);
+  close_step(ticks(), 0);
+}
+
+void ActiveRecording::add_metadata(std::string_view json_object) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    return;
+  }
+  const std::size_t size_bytes = json_object.size() + 1;
+  std::byte* room = metadata_.reserve(arena_, size_bytes);
+  if (room == nullptr) {
+    count_drops(metadata_.failure());
+    return;
+  }
+  // A raw line break in JSON is only ever white space between tokens.
+  auto* line = reinterpret_cast<char*>(room);
+  std::transform(json_object.begin(), json_object.end(), line,
+                 [](char c) noexcept { return c == '\n' || c == '\r' ? ' ' : c; });
+  line[json_object.size()] = '\n';
+  metadata_.commit_bytes(size_bytes);
+}
+
+DropCounts ActiveRecording::drops() const noexcept {
+  DropCounts counts{};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i] = arena_.header().drops[i].load(std::memory_order_relaxed);
+  }
+  return counts;
+}
+
+}  // namespace torchprof

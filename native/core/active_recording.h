@@ -1,0 +1,80 @@
+// What a capture records into: the arena and everything in it that threads share.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "core/arena.h"
+#include "core/chunk_cursor.h"
+#include "core/string_table.h"
+
+namespace torchprof {
+
+using DropCounts = std::array<std::uint64_t, static_cast<std::size_t>(DropReason::kCount)>;
+
+// A step that begins, with the OpenTelemetry context current at that moment.
+struct StepStart {
+  std::int64_t number = -1;  // -1 = none
+  StepPhase phase = StepPhase::kUnknown;
+  std::uint8_t flags = 0;    // StepFlags
+  std::string_view context;  // trace id and span id, 24 bytes, or empty
+  std::uint8_t trace_flags = 0;
+  std::string_view links;  // n x 24 bytes
+};
+inline constexpr std::size_t kContextBytes = 24;
+
+class ActiveRecording {
+ public:
+  // Throws std::system_error.
+  ActiveRecording(const std::string& path, std::uint64_t cap_bytes);
+
+  // Unlike its address never used twice in a process.
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] Arena& arena() noexcept { return arena_; }
+  [[nodiscard]] StringTable& strings() noexcept { return strings_; }
+
+  void begin_clock() noexcept;
+  // The last calibration and the final state; nothing is recorded after it.
+  void finish() noexcept;
+
+  [[nodiscard]] std::uint32_t next_thread_ordinal() noexcept {
+    return last_ordinal_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  // nullptr when there is no room, with the reason in `failure`.
+  ThreadRecord* add_thread(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
+                           DropReason& failure) noexcept;
+
+  // Both do nothing after `finish`.
+  void begin_step(const StepStart& start, std::uint32_t thread) noexcept;
+  void end_step() noexcept;
+  // One JSON object; becomes one line.
+  void add_metadata(std::string_view json_object) noexcept;
+
+  void count_drops(DropReason reason, std::uint64_t count = 1) noexcept {
+    arena_.header().drops[static_cast<std::size_t>(reason)].fetch_add(count, std::memory_order_relaxed);
+  }
+  [[nodiscard]] DropCounts drops() const noexcept;
+
+ private:
+  void close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept;
+
+  const std::uint64_t id_;
+  Arena arena_;
+  StringTable strings_;
+  std::atomic<std::uint32_t> last_ordinal_{0};
+
+  std::mutex mutex_;  // of everything below: rare records, many threads
+  ChunkCursor threads_;
+  ChunkCursor steps_;
+  ChunkCursor step_links_;
+  ChunkCursor metadata_;
+  StepRecord* open_step_ = nullptr;
+  bool finished_ = false;
+};
+
+}  // namespace torchprof

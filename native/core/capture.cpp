@@ -1,0 +1,126 @@
+#include "core/capture.h"
+
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "core/op_hooks.h"
+#include "core/populator.h"
+#include "core/registry.h"
+
+namespace torchprof {
+namespace {
+
+std::shared_ptr<ActiveRecording> create(const std::string& path, std::uint64_t cap_bytes) {
+  static_cast<void>(Registry::instance());  // hooks rely on it
+  return std::make_shared<ActiveRecording>(path, cap_bytes);
+}
+
+// Keeps memory that a thread may still write to, or that is not this process's, for ever.
+void leak(std::shared_ptr<ActiveRecording> recording) noexcept {
+  static_cast<void>(new (std::nothrow) std::shared_ptr<ActiveRecording>(std::move(recording)));
+}
+
+}  // namespace
+
+Capture::Capture(const std::string& path, std::uint64_t cap_bytes)
+    : recording_(create(path, cap_bytes)), fallback_reason_(recording_->arena().fallback_reason()) {}
+
+Capture::~Capture() {
+  if (lost_in_fork()) {
+    leak(std::move(recording_));
+    return;
+  }
+  stop();
+}
+
+int Capture::start() {
+  if (lost_in_fork()) {
+    throw std::runtime_error("this capture belongs to the parent process; create a new one");
+  }
+  const std::lock_guard lock(mutex_);
+  if (state_.load(std::memory_order_relaxed) != State::kNew) {
+    throw std::runtime_error("a capture starts once; create a new one");
+  }
+  recording_->begin_clock();
+  const int slot = Registry::instance().start(*recording_);
+  if (slot < 0) {
+    throw std::runtime_error("all " + std::to_string(kSlots) + " capture slots record; stop a capture first");
+  }
+  Populator::add(recording_->arena());
+  slot_.store(slot, std::memory_order_relaxed);
+  state_.store(State::kRecording, std::memory_order_release);
+  return slot;
+}
+
+void Capture::stop() noexcept {
+  if (lost_in_fork()) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  const State before = state_.exchange(State::kStopped);
+  if (before == State::kStopped) {
+    return;
+  }
+  if (before == State::kRecording) {
+    Populator::remove(recording_->arena());
+    if (!Registry::instance().stop(static_cast<std::uint32_t>(slot_.load(std::memory_order_relaxed)),
+                                   *recording_)) {
+      leak(recording_);
+    }
+    slot_.store(-1, std::memory_order_relaxed);
+  }
+  recording_->finish();
+}
+
+void Capture::begin_step(const StepStart& start) {
+  if (!start.context.empty() && start.context.size() != kContextBytes) {
+    throw std::invalid_argument("a step's context is empty or 24 bytes: trace id and span id");
+  }
+  if (start.links.size() % kContextBytes != 0) {
+    throw std::invalid_argument("a step's links are 24 bytes each: trace id and span id");
+  }
+  if (start.links.size() > kMaxRecordBytes) {
+    throw std::invalid_argument("a step has more links than fit a chunk of the recording");
+  }
+  const int slot = this->slot();
+  if (!lost_in_fork() && slot >= 0) {
+    recording_->begin_step(start, current_thread_ordinal(static_cast<std::uint32_t>(slot), *recording_));
+  }
+}
+
+void Capture::end_step() noexcept {
+  if (!lost_in_fork()) {
+    recording_->end_step();
+  }
+}
+
+void Capture::add_metadata(std::string_view json_object) {
+  if (json_object.size() >= kMaxRecordBytes) {
+    throw std::invalid_argument("a metadata object is larger than a chunk of the recording (1 MiB)");
+  }
+  if (lost_in_fork()) {
+    return;
+  }
+  if (state_.load(std::memory_order_acquire) == State::kStopped) {
+    throw std::runtime_error("the capture has stopped; add metadata before stop()");
+  }
+  recording_->add_metadata(json_object);
+}
+
+DropCounts Capture::drops() const noexcept {
+  if (lost_in_fork()) {
+    return {};
+  }
+  DropCounts counts = recording_->drops();
+  if (const int slot = this->slot(); slot >= 0) {
+    Registry::instance().add_pending_drops(static_cast<std::uint32_t>(slot), *recording_, counts);
+  }
+  return counts;
+}
+
+std::uint64_t Capture::recorded() const noexcept {
+  return lost_in_fork() ? 0 : recording_->arena().count_ops();
+}
+
+}  // namespace torchprof

@@ -1,0 +1,68 @@
+// A capture: the life of one recording, from the first op to the last.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/active_recording.h"
+
+namespace torchprof {
+
+// Methods may be called from any thread. In the child of a fork a capture that was active is lost: every
+// method does nothing there and counts are zero.
+class Capture {
+ public:
+  // Creates the recording: a file at `path` (replacing a regular file there), or anonymous memory when it is
+  // empty. `cap_bytes` bounds everything recorded. Throws std::system_error.
+  Capture(const std::string& path, std::uint64_t cap_bytes);
+  // Stops.
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // Claims a slot and records what the hooks of that slot report. Throws std::runtime_error when all slots
+  // record, or when the capture was started before.
+  int start();
+  // Waits until no thread is inside a hook, ends open ops as unfinished, completes the recording. Idempotent;
+  // takes at most about two seconds.
+  void stop() noexcept;
+  // -1 while not recording.
+  [[nodiscard]] int slot() const noexcept { return slot_.load(std::memory_order_relaxed); }
+
+  // Ends the open step first. Nothing while not recording. Throws std::invalid_argument for a context that
+  // is neither empty nor 24 bytes, or links that are not whole contexts.
+  void begin_step(const StepStart& start);
+  void end_step() noexcept;
+  // One JSON object for the recording's metadata. Throws std::invalid_argument when it is larger than a
+  // chunk, std::runtime_error after stop.
+  void add_metadata(std::string_view json_object);
+
+  [[nodiscard]] DropCounts drops() const noexcept;
+  // Ops so far.
+  [[nodiscard]] std::uint64_t recorded() const noexcept;
+  // Why the recording is in memory although a path was given; empty otherwise.
+  [[nodiscard]] const std::string& fallback_reason() const noexcept { return fallback_reason_; }
+  // The process forked while this captured.
+  [[nodiscard]] bool lost_in_fork() const noexcept { return recording_->arena().lost_in_fork(); }
+
+  // The recording as bytes of its file format, also while it is being written. Alive as long as `owner`.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return recording_->arena().bytes(); }
+  [[nodiscard]] std::shared_ptr<const void> owner() const noexcept { return recording_; }
+
+ private:
+  enum class State { kNew, kRecording, kStopped };
+
+  std::shared_ptr<ActiveRecording> recording_;
+  std::string fallback_reason_;
+  std::atomic<int> slot_{-1};
+  std::atomic<State> state_{State::kNew};
+  mutable std::mutex mutex_;  // start and stop against each other
+};
+
+}  // namespace torchprof

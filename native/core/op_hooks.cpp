@@ -1,0 +1,158 @@
+#include "core/op_hooks.h"
+
+#include <cstdint>
+
+#include "core/clock.h"
+#include "core/registry.h"
+
+namespace torchprof {
+namespace {
+
+// Everything not expected on an op's way stands in functions of its own, out of the way of the common one.
+#define TORCHPROF_COLD __attribute__((noinline, cold))
+
+TORCHPROF_COLD ThreadState* attach(std::uint32_t slot) noexcept {
+  // A thread met for the first time at a stopped slot needs no state.
+  if (slots[slot].recording.load(std::memory_order_relaxed) == nullptr) {
+    return nullptr;
+  }
+  return Registry::instance().attach_current_thread(slot);
+}
+
+TORCHPROF_COLD void count_not_entered(const ThreadState& thread, std::uint32_t slot) noexcept {
+  if (&thread == &ended_thread) {
+    Registry::instance().count_stateless_op(slot);
+  }
+}
+
+TORCHPROF_COLD void count_stopped(Slot& slot) noexcept {
+  if (slot.stopping.load(std::memory_order_relaxed)) {
+    slot.started_while_stopping.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+TORCHPROF_COLD ThreadBuffer* bind(ThreadState& thread, std::uint32_t slot,
+                                  ActiveRecording& recording) noexcept {
+  return Registry::instance().bind(thread, slot, recording);
+}
+
+ThreadBuffer* buffer_of(ThreadState& thread, std::uint32_t slot, ActiveRecording& recording) noexcept {
+  ThreadBuffer* buffer = thread.buffers[slot].load(std::memory_order_relaxed);
+  if (buffer == nullptr || buffer->recording() != &recording) [[unlikely]] {
+    return bind(thread, slot, recording);
+  }
+  return buffer;
+}
+
+TORCHPROF_COLD bool make_room(ThreadBuffer& buffer) noexcept {
+  if (Registry::instance().make_room_to_open(buffer) && buffer.open_ops().has_room()) {
+    return true;
+  }
+  buffer.count_too_deep();
+  return false;
+}
+
+TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, ActiveRecording& recording,
+                                      const void* key, bool is_async) noexcept {
+  const std::uint64_t end_ticks = ticks();
+  ThreadBuffer* buffer = buffer_of(thread, slot, recording);
+  if (buffer == nullptr) {
+    return;
+  }
+  if (OpRecord* record = buffer->open_ops().take(key); record != nullptr) {
+    end_op(*record, end_ticks, is_async);
+    return;
+  }
+  static_cast<void>(buffer->ensure_thread_record(0));  // the ending thread needs a track to be named by
+  const Registry::Ended ended = Registry::instance().end_elsewhere(slot, *buffer, key, end_ticks, is_async);
+  if (ended == Registry::Ended::kUnknown && !buffer->forgive_too_deep()) {
+    recording.count_drops(DropReason::kUnmatchedEnd);
+  }
+}
+
+void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
+  ThreadState* thread = current_thread;
+  if (thread == nullptr) [[unlikely]] {
+    thread = attach(slot);
+    if (thread == nullptr) {
+      return;
+    }
+  }
+  const HookScope hook(*thread);
+  if (!hook.entered()) [[unlikely]] {
+    count_not_entered(*thread, slot);
+    return;
+  }
+  ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
+  if (recording == nullptr) [[unlikely]] {
+    count_stopped(slots[slot]);
+    return;
+  }
+  ThreadBuffer* buffer = buffer_of(*thread, slot, *recording);
+  if (buffer == nullptr) [[unlikely]] {
+    return;
+  }
+  if (!buffer->open_ops().has_room()) [[unlikely]] {
+    if (!make_room(*buffer)) {
+      return;
+    }
+  }
+  buffer->open_ops().push(op->key, buffer->begin_op(*op));
+}
+
+void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept {
+  ThreadState* thread = current_thread;
+  if (thread == nullptr) [[unlikely]] {
+    thread = attach(slot);
+    if (thread == nullptr) {
+      return;
+    }
+  }
+  const HookScope hook(*thread);
+  if (!hook.entered()) [[unlikely]] {
+    return;
+  }
+  ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
+  if (recording == nullptr) [[unlikely]] {
+    return;
+  }
+  ThreadBuffer* buffer = thread->buffers[slot].load(std::memory_order_relaxed);
+  if (buffer != nullptr && buffer->recording() == recording) [[likely]] {
+    if (OpRecord* record = buffer->open_ops().pop(key); record != nullptr) [[likely]] {
+      end_op(*record, ticks(), is_async != 0);
+      return;
+    }
+  }
+  end_not_innermost(*thread, slot, *recording, key, is_async != 0);
+}
+
+int slot_active(std::uint32_t slot) noexcept {
+  return slots[slot].recording.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+}
+
+constexpr torchprof_core_table kTable{
+    .abi_version = TORCHPROF_BRIDGE_ABI_VERSION,
+    .table_bytes = sizeof(torchprof_core_table),
+    .op_start = op_start,
+    .op_end = op_end,
+    .slot_active = slot_active,
+};
+
+}  // namespace
+
+const torchprof_core_table& core_table() noexcept { return kTable; }
+
+std::uint32_t current_thread_ordinal(std::uint32_t slot, ActiveRecording& recording) noexcept {
+  ThreadState* thread = current_thread != nullptr ? current_thread : attach(slot);
+  if (thread == nullptr) {
+    return 0;
+  }
+  const HookScope hook(*thread);
+  if (!hook.entered() || slots[slot].recording.load(std::memory_order_seq_cst) != &recording) {
+    return 0;
+  }
+  ThreadBuffer* buffer = buffer_of(*thread, slot, recording);
+  return buffer != nullptr && buffer->ensure_thread_record(0) ? buffer->ordinal() : 0;
+}
+
+}  // namespace torchprof

@@ -1,0 +1,89 @@
+// Which captures record, which threads record into them, and what happens to both when a thread ends, a
+// capture stops or the process forks. Everything here takes one lock; hooks come here only when a thread
+// or an op is new to them.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "core/active_recording.h"
+#include "core/thread_buffer.h"
+#include "core/thread_state.h"
+
+namespace torchprof {
+
+struct alignas(64) Slot {
+  // What the slot records into; nullptr while it does not record.
+  std::atomic<ActiveRecording*> recording{nullptr};
+  // While a capture stops its hooks may still be called: such ops are counted, not recorded.
+  std::atomic<bool> stopping{false};
+  std::atomic<std::uint64_t> started_while_stopping{0};
+};
+extern constinit std::array<Slot, kSlots> slots;
+
+class Registry {
+ public:
+  // The one registry; never destroyed. The first call throws std::system_error when the process has no
+  // thread-specific key left.
+  static Registry& instance();
+
+  // The calling thread's state; nullptr when there is no memory for one (counted for `slot`).
+  ThreadState* attach_current_thread(std::uint32_t slot) noexcept;
+  // The thread's buffer, bound to the recording of the slot; nullptr when the slot has stopped or there is
+  // no memory (counted).
+  ThreadBuffer* bind(ThreadState& thread, std::uint32_t slot, ActiveRecording& recording) noexcept;
+  [[nodiscard]] bool make_room_to_open(ThreadBuffer& buffer) noexcept;
+  // An op that found no thread state.
+  void count_stateless_op(std::uint32_t slot) noexcept;
+
+  enum class Ended { kHere, kOpenAtEarlierStop, kUnknown };
+  // Ends an op that another thread began; `ender` is the calling thread's buffer.
+  Ended end_elsewhere(std::uint32_t slot, ThreadBuffer& ender, const void* key, std::uint64_t end_ticks,
+                      bool is_async) noexcept;
+
+  // A free slot, now recording; -1 when all record.
+  int start(ActiveRecording& recording) noexcept;
+  // Ends recording in a slot: waits until no thread is inside a hook of it, closes open ops, frees the slot.
+  // False when a thread did not leave in time: the recording's memory must never be freed then.
+  bool stop(std::uint32_t slot, ActiveRecording& recording) noexcept;
+
+  // Drops that threads have not put into the header yet.
+  void add_pending_drops(std::uint32_t slot, const ActiveRecording& recording, DropCounts& counts) noexcept;
+
+ private:
+  // An op whose thread ended before it did.
+  struct Orphan {
+    std::uint32_t slot;
+    const void* key;
+    OpRecord* record;  // nullptr when it was dropped
+  };
+
+  Registry();
+  static void detach(void* state) noexcept;
+
+  // Handlers of pthread_atfork.
+  static void before_fork() noexcept;
+  static void after_fork_in_parent() noexcept;
+  static void after_fork_in_child() noexcept;
+  void forget_parent() noexcept;
+
+  void retire(ThreadState& thread) noexcept;
+  [[nodiscard]] bool wait_until_outside(std::uint32_t slot) noexcept;
+  void close_buffers(std::uint32_t slot, ActiveRecording& recording) noexcept;
+  void remember_open_at_stop(std::uint32_t slot, const void* key) noexcept;
+
+  std::mutex mutex_;
+  std::vector<ThreadState*> threads_;  // running
+  std::vector<ThreadState*> idle_;     // of threads that have ended
+  std::vector<Orphan> orphans_;
+  // Ops open when a capture in the slot stopped: their ends may come while the next one records.
+  std::array<std::vector<const void*>, kSlots> open_at_stop_;
+  pthread_key_t exit_key_{};
+};
+
+}  // namespace torchprof

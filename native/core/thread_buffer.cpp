@@ -1,0 +1,162 @@
+#include "core/thread_buffer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "core/clock.h"
+
+namespace torchprof {
+
+void ThreadBuffer::bind(ActiveRecording& recording, std::uint32_t os_thread_id,
+                        const char* thread_name) noexcept {
+  recording_ = &recording;
+  os_thread_id_ = os_thread_id;
+  thread_name_ = thread_name;
+  ordinal_ = recording.next_thread_ordinal();
+  ops_.set_thread(ordinal_);
+  inputs_.set_thread(ordinal_);
+  // A buffer that served another thread of the same recording keeps the names it knows.
+  if (names_recording_id_ != recording.id()) {
+    names_.clear();
+    names_recording_id_ = recording.id();
+  }
+}
+
+void ThreadBuffer::unbind() noexcept {
+  flush_drops();
+  ops_.close(recording_->arena());
+  inputs_.close(recording_->arena());
+  recording_ = nullptr;
+  thread_record_ = nullptr;
+  retry_in_ops_ = 0;
+  retry_interval_ops_ = kFirstRetryOps;
+  too_deep_ = 0;
+  no_room_count_ = 0;
+}
+
+bool ThreadBuffer::make_room_to_open() noexcept {
+  // Looking costs a walk over the whole stack, so a thread that stays this deep looks now and then.
+  if (no_room_count_ % kRetryRoomOps == 0 && open_ops_.make_room()) {
+    no_room_count_ = 0;
+    return true;
+  }
+  ++no_room_count_;
+  return false;
+}
+
+bool ThreadBuffer::ensure_thread_record(std::uint64_t torch_thread) noexcept {
+  if (thread_record_ == nullptr) {
+    thread_record_ = recording_->add_thread(ordinal_, os_thread_id_, thread_name_, last_failure_);
+  }
+  if (thread_record_ == nullptr) {
+    return false;
+  }
+  if (torch_thread != 0) {
+    thread_record_->torch_thread_id.store(torch_thread, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+std::byte* ThreadBuffer::reserve_op(std::uint64_t torch_thread) noexcept {
+  if (retry_in_ops_ != 0) {
+    --retry_in_ops_;
+    drop(last_failure_);
+    return nullptr;
+  }
+  std::byte* room = nullptr;
+  if (ensure_thread_record(torch_thread)) {
+    room = ops_.reserve(recording_->arena(), sizeof(OpRecord));
+    last_failure_ = ops_.failure();
+  }
+  if (room == nullptr) {
+    retry_in_ops_ = retry_interval_ops_;
+    retry_interval_ops_ = std::min(2 * retry_interval_ops_, kMaxRetryOps);
+    drop(last_failure_);
+    return nullptr;
+  }
+  retry_interval_ops_ = kFirstRetryOps;
+  return room;
+}
+
+OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op) noexcept {
+  StringTable& table = recording_->strings();
+  const StringEntry& name = names_.find(op.name, op.overload, table);
+  if (&name == &table.placeholder()) [[unlikely]] {
+    recording_->count_drops(DropReason::kNameTableFull);
+  }
+  std::uint16_t flags = op.is_async != 0 ? kFlagAsync : 0;
+  std::uint32_t payload = 0;
+  if (op.inputs != nullptr) {
+    payload = store_inputs(op, flags);
+  }
+  auto* record = reinterpret_cast<OpRecord*>(room);
+  record->end_ticks.store(0, std::memory_order_relaxed);
+  record->name = name.id;
+  record->kind = static_cast<std::uint8_t>(op.is_user != 0 ? EventKind::kUser : EventKind::kOp);
+  record->scope = op.scope;
+  record->flags.store(flags, std::memory_order_relaxed);
+  record->sequence = op.sequence;
+  record->forward_thread = static_cast<std::uint32_t>(op.forward_thread);
+  record->end_thread = 0;
+  record->payload = payload;
+  record->reserved = 0;
+  record->start_ticks = ticks();
+  ops_.commit_record(sizeof(OpRecord));
+  return record;
+}
+
+std::uint32_t ThreadBuffer::store_inputs(const torchprof_op_start& op, std::uint16_t& flags) noexcept {
+  if (op.inputs_cut != 0) {
+    flags |= kFlagPayloadCut;
+  }
+  if (op.inputs_bytes > kMaxInputsBytes) {
+    flags |= kFlagPayloadCut;
+    recording_->count_drops(DropReason::kPayloadTooLarge);
+    return 0;
+  }
+  const auto inputs_bytes = static_cast<std::uint32_t>(op.inputs_bytes);
+  const std::uint64_t size_bytes = (sizeof(inputs_bytes) + inputs_bytes + kPayloadAlignBytes - 1) /
+                                   kPayloadAlignBytes * kPayloadAlignBytes;
+  std::byte* room = inputs_.reserve(recording_->arena(), size_bytes);
+  if (room == nullptr) {
+    flags |= kFlagPayloadCut;
+    recording_->count_drops(inputs_.failure());
+    return 0;
+  }
+  std::memcpy(room, &inputs_bytes, sizeof(inputs_bytes));
+  std::memcpy(room + sizeof(inputs_bytes), op.inputs, inputs_bytes);
+  inputs_.commit_bytes(size_bytes);
+  return static_cast<std::uint32_t>(recording_->arena().offset_of(room) / kPayloadAlignBytes);
+}
+
+void ThreadBuffer::drop(DropReason reason) noexcept {
+  // Collected here: many threads that all drop must not fight over one counter in the header.
+  if (pending_reason_.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(reason)) {
+    flush_drops();
+    pending_reason_.store(static_cast<std::uint32_t>(reason), std::memory_order_relaxed);
+  }
+  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed) + 1;
+  pending_drops_.store(pending, std::memory_order_relaxed);
+  if (pending == kFlushDrops) {
+    flush_drops();
+  }
+}
+
+void ThreadBuffer::flush_drops() noexcept {
+  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed);
+  if (pending != 0) {
+    pending_drops_.store(0, std::memory_order_relaxed);
+    recording_->count_drops(static_cast<DropReason>(pending_reason_.load(std::memory_order_relaxed)),
+                            pending);
+  }
+}
+
+void end_unfinished(OpRecord& record, std::uint64_t stop_ticks) noexcept {
+  std::uint64_t open = 0;
+  if (record.end_ticks.compare_exchange_strong(open, stop_ticks, std::memory_order_acq_rel)) {
+    record.flags.fetch_or(kFlagUnfinished, std::memory_order_release);
+  }
+}
+
+}  // namespace torchprof

@@ -1,0 +1,110 @@
+// One thread's part of one recording. Written by its thread only; by others only under the registry's lock
+// while the thread is provably outside (stop), or for a thread that has ended.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/active_recording.h"
+#include "core/chunk_cursor.h"
+#include "core/name_cache.h"
+#include "core/open_stack.h"
+#include "torch/bridge_abi.h"
+
+namespace torchprof {
+
+inline constexpr std::size_t kMaxInputsBytes = 64 * 1024;
+
+class ThreadBuffer {
+ public:
+  // The recording it belongs to; nullptr while it belongs to none.
+  [[nodiscard]] ActiveRecording* recording() const noexcept { return recording_; }
+  [[nodiscard]] OpenStack& open_ops() noexcept { return open_ops_; }
+  [[nodiscard]] std::uint32_t ordinal() const noexcept { return ordinal_; }
+
+  void bind(ActiveRecording& recording, std::uint32_t os_thread_id, const char* thread_name) noexcept;
+  // Gives unused memory back and belongs to no recording any more. Open ops must have been drained.
+  void unbind() noexcept;
+
+  // A committed record of an op that begins now, or the discard record when it had to be dropped (counted).
+  OpRecord* begin_op(const torchprof_op_start& op) noexcept {
+    std::byte* room = ops_.reserve_fast(sizeof(OpRecord));
+    if (room == nullptr) [[unlikely]] {
+      room = reserve_op(op.torch_thread);
+      if (room == nullptr) {
+        return &discard_;
+      }
+    }
+    return write_op(room, op);
+  }
+  [[nodiscard]] bool is_discard(const OpRecord* record) const noexcept { return record == &discard_; }
+
+  // Room for one more op on the full open stack. Owner only, under the registry's lock.
+  [[nodiscard]] bool make_room_to_open() noexcept;
+  // An op that begins while the open stack is full is dropped; its end must be told from an unmatched one.
+  void count_too_deep() noexcept {
+    ++too_deep_;
+    recording_->count_drops(DropReason::kStackTooDeep);
+  }
+  [[nodiscard]] bool forgive_too_deep() noexcept {
+    if (too_deep_ == 0) {
+      return false;
+    }
+    --too_deep_;
+    return true;
+  }
+
+  // The track of this thread exists; false when there is no room for it.
+  bool ensure_thread_record(std::uint64_t torch_thread) noexcept;
+  // Adds the drops not yet in the header of the recording.
+  void add_pending_drops(DropCounts& counts) const noexcept {
+    counts[pending_reason_.load(std::memory_order_relaxed)] += pending_drops_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::uint32_t kFirstRetryOps = 1024;
+  static constexpr std::uint32_t kMaxRetryOps = 1U << 20U;
+  static constexpr std::uint32_t kFlushDrops = 256;
+  static constexpr std::uint64_t kRetryRoomOps = 1024;
+
+  OpRecord* write_op(std::byte* room, const torchprof_op_start& op) noexcept;
+  [[nodiscard]] std::byte* reserve_op(std::uint64_t torch_thread) noexcept;
+  [[nodiscard]] std::uint32_t store_inputs(const torchprof_op_start& op, std::uint16_t& flags) noexcept;
+  void drop(DropReason reason) noexcept;
+  void flush_drops() noexcept;
+
+  ActiveRecording* recording_ = nullptr;
+  ChunkCursor ops_{ChunkKind::kOps, sizeof(OpRecord)};
+  ChunkCursor inputs_{ChunkKind::kPayload, 1};
+  std::uint32_t ordinal_ = 0;
+  std::uint32_t os_thread_id_ = 0;
+  ThreadRecord* thread_record_ = nullptr;
+  const char* thread_name_ = nullptr;
+
+  // After a failed allocation so many ops are dropped before the next try.
+  std::uint32_t retry_in_ops_ = 0;
+  std::uint32_t retry_interval_ops_ = kFirstRetryOps;
+  DropReason last_failure_ = DropReason::kByteCap;
+  std::uint64_t too_deep_ = 0;
+  std::uint64_t no_room_count_ = 0;
+  std::atomic<std::uint32_t> pending_drops_{0};
+  std::atomic<std::uint32_t> pending_reason_{0};
+
+  std::uint64_t names_recording_id_ = 0;
+  OpenStack open_ops_;
+  NameCache names_;
+  OpRecord discard_{};
+};
+
+inline void end_op(OpRecord& record, std::uint64_t end_ticks, bool is_async) noexcept {
+  if (is_async) [[unlikely]] {
+    record.flags.fetch_or(kFlagAsync, std::memory_order_relaxed);
+  }
+  record.end_ticks.store(end_ticks, std::memory_order_release);
+}
+
+// For an op that is still open when its recording ends.
+void end_unfinished(OpRecord& record, std::uint64_t stop_ticks) noexcept;
+
+}  // namespace torchprof
