@@ -1,0 +1,269 @@
+#include "encode/otlp_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "encode/protobuf_writer.h"
+#include "spans/attributes.h"
+
+namespace torchprof {
+namespace {
+
+// Field numbers of opentelemetry/proto/{collector/trace/v1,trace/v1,common/v1}.
+namespace field {
+constexpr std::uint32_t kRequestResourceSpans = 1;
+constexpr std::uint32_t kResourceSpansResource = 1;
+constexpr std::uint32_t kResourceSpansScopeSpans = 2;
+constexpr std::uint32_t kResourceSpansSchemaUrl = 3;
+constexpr std::uint32_t kScopeSpansScope = 1;
+constexpr std::uint32_t kScopeSpansSpans = 2;
+constexpr std::uint32_t kScopeSpansSchemaUrl = 3;
+constexpr std::uint32_t kScopeName = 1;
+constexpr std::uint32_t kScopeVersion = 2;
+constexpr std::uint32_t kSpanTraceId = 1;
+constexpr std::uint32_t kSpanSpanId = 2;
+constexpr std::uint32_t kSpanParentSpanId = 4;
+constexpr std::uint32_t kSpanName = 5;
+constexpr std::uint32_t kSpanKind = 6;
+constexpr std::uint32_t kSpanStartTime = 7;
+constexpr std::uint32_t kSpanEndTime = 8;
+constexpr std::uint32_t kSpanAttributes = 9;
+constexpr std::uint32_t kSpanDroppedAttributes = 10;
+constexpr std::uint32_t kSpanLinks = 13;
+constexpr std::uint32_t kSpanDroppedLinks = 14;
+constexpr std::uint32_t kSpanFlags = 16;
+constexpr std::uint32_t kLinkTraceId = 1;
+constexpr std::uint32_t kLinkSpanId = 2;
+constexpr std::uint32_t kLinkAttributes = 4;
+constexpr std::uint32_t kKeyValueKey = 1;
+constexpr std::uint32_t kKeyValueValue = 2;
+constexpr std::uint32_t kAnyValueString = 1;
+constexpr std::uint32_t kAnyValueBool = 2;
+constexpr std::uint32_t kAnyValueInt = 3;
+constexpr std::uint32_t kAnyValueArray = 5;
+constexpr std::uint32_t kArrayValueValues = 1;
+}  // namespace field
+
+constexpr std::uint64_t kSpanKindInternal = 1;
+
+// An id as the bytes of a protobuf field.
+class IdBytes {
+ public:
+  explicit IdBytes(SpanId id) : size_(8) { write_big_endian(id, bytes_); }
+  explicit IdBytes(TraceId id) : size_(16) {
+    write_big_endian(id.high, bytes_);
+    write_big_endian(id.low, bytes_ + 8);
+  }
+  [[nodiscard]] std::string_view view() const noexcept {
+    return {reinterpret_cast<const char*>(bytes_), size_};
+  }
+
+ private:
+  std::uint8_t bytes_[16] = {};
+  std::size_t size_;
+};
+
+// Writes attributes as KeyValue messages of the given field.
+class AttributeWriter {
+ public:
+  AttributeWriter(ProtobufWriter& out, std::uint32_t attributes_field)
+      : out_(out), field_(attributes_field) {}
+
+  void text(std::string_view name, std::string_view value) {
+    // All lengths are known: nothing to patch.
+    const std::size_t value_bytes = ProtobufWriter::field_bytes(field::kAnyValueString, value.size());
+    begin(name, value_bytes);
+    out_.bytes_field(field::kAnyValueString, value);
+  }
+
+  void integer(std::string_view name, std::int64_t value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    begin(name, 1 + ProtobufWriter::varint_bytes(bits));
+    out_.varint_field(field::kAnyValueInt, bits);
+  }
+
+  void flag(std::string_view name, bool value) {
+    begin(name, 2);
+    out_.varint_field(field::kAnyValueBool, value ? 1 : 0);
+  }
+
+  void texts(std::string_view name, std::span<const std::string_view> values) {
+    array(name, values, [this](std::string_view value) { out_.bytes_field(field::kAnyValueString, value); });
+  }
+
+  void integers(std::string_view name, std::span<const std::int64_t> values) {
+    array(name, values, [this](std::int64_t value) {
+      out_.varint_field(field::kAnyValueInt, static_cast<std::uint64_t>(value));
+    });
+  }
+
+ private:
+  void begin(std::string_view name, std::size_t value_bytes) {
+    out_.header(field_, ProtobufWriter::field_bytes(field::kKeyValueKey, name.size()) +
+                            ProtobufWriter::field_bytes(field::kKeyValueValue, value_bytes));
+    out_.bytes_field(field::kKeyValueKey, name);
+    out_.header(field::kKeyValueValue, value_bytes);
+  }
+
+  template <class Value, class Write>
+  void array(std::string_view name, std::span<const Value> values, Write write) {
+    const auto attribute = out_.begin_message(field_, 2);
+    out_.bytes_field(field::kKeyValueKey, name);
+    const auto any_value = out_.begin_message(field::kKeyValueValue, 2);
+    const auto array_value = out_.begin_message(field::kAnyValueArray, 2);
+    for (const Value& value : values) {
+      const auto item = out_.begin_message(field::kArrayValueValues, 1);
+      write(value);
+      out_.end_message(item);
+    }
+    out_.end_message(array_value);
+    out_.end_message(any_value);
+    out_.end_message(attribute);
+  }
+
+  ProtobufWriter& out_;
+  std::uint32_t field_;
+};
+
+struct AttributeCounter {
+  std::uint32_t attributes = 0;
+  void text(std::string_view /*name*/, std::string_view /*value*/) { ++attributes; }
+  void integer(std::string_view /*name*/, std::int64_t /*value*/) { ++attributes; }
+  void flag(std::string_view /*name*/, bool /*value*/) { ++attributes; }
+  void texts(std::string_view /*name*/, std::span<const std::string_view> /*values*/) { ++attributes; }
+  void integers(std::string_view /*name*/, std::span<const std::int64_t> /*values*/) { ++attributes; }
+};
+
+enum class SpanParts { kAll, kNoAttributes, kNoAttributesNoLinks };
+
+class RequestEncoder {
+ public:
+  RequestEncoder(const SpanPlan& plan, const OtlpOptions& options) : plan_(plan), options_(options) {
+    scope_.bytes_field_unless_empty(field::kScopeName, options.scope_name);
+    scope_.bytes_field_unless_empty(field::kScopeVersion, options.scope_version);
+    const std::size_t schema_bytes =
+        ProtobufWriter::field_bytes(field::kScopeSpansSchemaUrl, options.schema_url.size());
+    // Three nested headers of at most six bytes, and the two schema URLs.
+    overhead_bytes_ = ProtobufWriter::field_bytes(field::kResourceSpansResource, options.resource.size()) +
+                      ProtobufWriter::field_bytes(field::kScopeSpansScope, scope_.size()) + 2 * schema_bytes +
+                      3 * 6;
+  }
+
+  OtlpRequests encode() {
+    for (std::size_t i = 0; i < plan_.spans.size(); ++i) {
+      const std::size_t begin = spans_.size();
+      write_span(i, SpanParts::kAll);
+      if (overhead_bytes_ + spans_.size() - begin > options_.max_request_bytes) {
+        spans_.truncate(begin);
+        write_stripped(i);
+      }
+      const bool too_large = overhead_bytes_ + spans_.size() > options_.max_request_bytes;
+      if (count_ != 0 && (too_large || count_ == options_.max_request_spans)) finish_request(begin);
+      ++count_;
+    }
+    if (count_ != 0) finish_request(spans_.size());
+    return std::move(result_);
+  }
+
+ private:
+  void write_stripped(std::size_t index) {
+    const std::size_t begin = spans_.size();
+    write_span(index, SpanParts::kNoAttributes);
+    if (overhead_bytes_ + spans_.size() - begin > options_.max_request_bytes) {
+      spans_.truncate(begin);
+      write_span(index, SpanParts::kNoAttributesNoLinks);
+    }
+    ++result_.stripped_spans;
+  }
+
+  void write_span(std::size_t index, SpanParts parts) {
+    const PlannedSpan& span = plan_.spans[index];
+    const SpanRoot& root = plan_.roots[span.root];
+    const auto message = spans_.begin_message(field::kScopeSpansSpans, 2);
+    spans_.bytes_field(field::kSpanTraceId, IdBytes(root.self.trace).view());
+    spans_.bytes_field(field::kSpanSpanId, IdBytes(span.id).view());
+    if (const SpanId parent = plan_.parent_id(span); parent != 0) {
+      spans_.bytes_field(field::kSpanParentSpanId, IdBytes(parent).view());
+    }
+    spans_.bytes_field(field::kSpanName, plan_.names[span.name].text);
+    spans_.varint_field(field::kSpanKind, kSpanKindInternal);
+    spans_.fixed64_field(field::kSpanStartTime, static_cast<std::uint64_t>(span.start_ns));
+    spans_.fixed64_field(field::kSpanEndTime, static_cast<std::uint64_t>(span.end_ns));
+
+    if (parts == SpanParts::kAll) {
+      AttributeWriter attributes(spans_, field::kSpanAttributes);
+      visit_attributes(plan_, index, attributes);
+    } else {
+      AttributeCounter dropped;
+      visit_attributes(plan_, index, dropped);
+      spans_.varint_field(field::kSpanDroppedAttributes, dropped.attributes);
+    }
+
+    std::uint32_t dropped_links = span.dropped_links;
+    if (parts == SpanParts::kNoAttributesNoLinks) {
+      dropped_links += span.links_count;
+    } else {
+      for (std::uint32_t i = 0; i < span.links_count; ++i) write_link(plan_.links[span.links_begin + i]);
+    }
+    if (dropped_links != 0) spans_.varint_field(field::kSpanDroppedLinks, dropped_links);
+    if (root.trace_flags != 0) spans_.fixed32_field(field::kSpanFlags, root.trace_flags);
+    spans_.end_message(message);
+  }
+
+  void write_link(const SpanLink& link) {
+    const auto message = spans_.begin_message(field::kSpanLinks, 1);
+    spans_.bytes_field(field::kLinkTraceId, IdBytes(link.target.trace).view());
+    spans_.bytes_field(field::kLinkSpanId, IdBytes(link.target.span).view());
+    AttributeWriter attributes(spans_, field::kLinkAttributes);
+    visit_link_attributes(link, attributes);
+    spans_.end_message(message);
+  }
+
+  // Makes a request of the spans before `end`; what follows stays for the next one.
+  void finish_request(std::size_t end) {
+    const auto optional_bytes = [](std::uint32_t number, std::string_view value) {
+      return value.empty() ? 0 : ProtobufWriter::field_bytes(number, value.size());
+    };
+    const std::size_t scope_spans_bytes =
+        ProtobufWriter::field_bytes(field::kScopeSpansScope, scope_.size()) + end +
+        optional_bytes(field::kScopeSpansSchemaUrl, options_.schema_url);
+    const std::size_t resource_spans_bytes =
+        ProtobufWriter::field_bytes(field::kResourceSpansResource, options_.resource.size()) +
+        ProtobufWriter::field_bytes(field::kResourceSpansScopeSpans, scope_spans_bytes) +
+        optional_bytes(field::kResourceSpansSchemaUrl, options_.schema_url);
+
+    ProtobufWriter head;
+    head.header(field::kRequestResourceSpans, resource_spans_bytes);
+    head.bytes_field(field::kResourceSpansResource, options_.resource);
+    head.header(field::kResourceSpansScopeSpans, scope_spans_bytes);
+    head.bytes_field(field::kScopeSpansScope, scope_.view());
+    ProtobufWriter tail;
+    tail.bytes_field_unless_empty(field::kScopeSpansSchemaUrl, options_.schema_url);
+    tail.bytes_field_unless_empty(field::kResourceSpansSchemaUrl, options_.schema_url);
+
+    OtlpRequest& request = result_.requests.emplace_back();
+    request.spans = count_;
+    request.payload.reserve(head.size() + end + tail.size());
+    request.payload.append(head.view()).append(spans_.view().substr(0, end)).append(tail.view());
+
+    spans_.remove_front(end);
+    count_ = 0;
+  }
+
+  const SpanPlan& plan_;
+  const OtlpOptions& options_;
+  ProtobufWriter scope_;
+  ProtobufWriter spans_;  // of the request in the making; reused
+  std::uint32_t count_ = 0;
+  std::size_t overhead_bytes_ = 0;
+  OtlpRequests result_;
+};
+
+}  // namespace
+
+OtlpRequests encode_otlp(const SpanPlan& plan, const OtlpOptions& options) {
+  return RequestEncoder(plan, options).encode();
+}
+
+}  // namespace torchprof

@@ -1,0 +1,58 @@
+// Names of every span and link attribute, once. semconv.py documents the same list; a test holds both equal.
+#pragma once
+
+#include <string_view>
+
+namespace torchprof::attributes {
+
+using Name = std::string_view;
+
+// OpenTelemetry semantic conventions.
+inline constexpr Name kThreadId = "thread.id";
+inline constexpr Name kThreadName = "thread.name";
+
+// As OpenTelemetry's eBPF instrumentation names it.
+inline constexpr Name kCudaDeviceIndex = "cuda.device.index";
+
+inline constexpr Name kCudaStreamId = "cuda.stream.id";
+inline constexpr Name kOriginalName = "torch.original_name";
+inline constexpr Name kScope = "torch.scope";
+inline constexpr Name kEventKind = "torch.event.kind";
+inline constexpr Name kOpOverload = "torch.op.overload";
+inline constexpr Name kSelfTimeNs = "torch.self_time_ns";
+inline constexpr Name kSequenceNumber = "torch.sequence_number";
+inline constexpr Name kForwardThreadId = "torch.forward_thread.id";
+inline constexpr Name kAutogradThreadId = "torch.autograd_thread.id";
+inline constexpr Name kAsync = "torch.async";
+inline constexpr Name kEndThreadId = "torch.end_thread.id";
+inline constexpr Name kUnfinished = "torch.unfinished";
+inline constexpr Name kInputShapes = "torch.input.shapes";
+inline constexpr Name kInputTypes = "torch.input.types";
+inline constexpr Name kInputStrides = "torch.input.strides";
+inline constexpr Name kInputValues = "torch.input.values";
+inline constexpr Name kInputCut = "torch.input.cut";
+inline constexpr Name kDeviceTimeNs = "torch.device.time_ns";
+inline constexpr Name kKernelCount = "torch.kernel.count";
+inline constexpr Name kKernelNames = "torch.kernel.names";
+inline constexpr Name kCorrelationId = "torch.correlation_id";
+inline constexpr Name kCorrelationIds = "torch.correlation_ids";
+inline constexpr Name kLinkType = "torch.link.type";
+inline constexpr Name kFoldedCount = "torch.folded.count";
+inline constexpr Name kFoldedTimeNs = "torch.folded.time_ns";
+inline constexpr Name kFoldedDeviceTimeNs = "torch.folded.device_time_ns";
+inline constexpr Name kFoldedNames = "torch.folded.names";
+inline constexpr Name kStepNumber = "torch.step.number";
+inline constexpr Name kStepPhase = "torch.step.phase";
+inline constexpr Name kStepPartial = "torch.step.partial";
+inline constexpr Name kStepCrossing = "torch.step.crossing";
+
+inline constexpr Name kAll[] = {
+    kThreadId,       kThreadName,  kCudaDeviceIndex, kCudaStreamId,   kOriginalName,       kScope,
+    kEventKind,      kOpOverload,  kSelfTimeNs,      kSequenceNumber, kForwardThreadId,    kAutogradThreadId,
+    kAsync,          kEndThreadId, kUnfinished,      kInputShapes,    kInputTypes,         kInputStrides,
+    kInputValues,    kInputCut,    kDeviceTimeNs,    kKernelCount,    kKernelNames,        kCorrelationId,
+    kCorrelationIds, kLinkType,    kFoldedCount,     kFoldedTimeNs,   kFoldedDeviceTimeNs, kFoldedNames,
+    kStepNumber,     kStepPhase,   kStepPartial,     kStepCrossing,
+};
+
+}  // namespace torchprof::attributes

@@ -1,0 +1,197 @@
+// The attributes of a span and of a link: the one mapping that the protobuf encoder, the size bound and
+// the Python view share. A sink offers text, integer, flag, texts and integers, each with a name and a
+// value that lives for the call only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "spans/attribute_names.h"
+#include "spans/event_kinds.h"
+#include "spans/input_attributes.h"
+#include "spans/plan.h"
+#include "spans/plan_builder.h"
+#include "spans/utf8.h"
+
+namespace torchprof {
+
+namespace detail {
+
+inline constexpr LinkKind kLinkKindsOnSpans[] = {LinkKind::kForwardBackward, LinkKind::kLaunch,
+                                                 LinkKind::kCrossing, LinkKind::kOther};
+
+// `aten::add (12)`, dearest first.
+template <class Sink>
+void visit_name_counts(const SpanPlan& plan, std::string_view attribute, const std::vector<NameCount>& counts,
+                       Sink& sink) {
+  std::array<std::string, kMaxTopNames> texts;
+  std::array<std::string_view, kMaxTopNames> views;
+  std::size_t size = 0;
+  for (const NameCount& count : counts) {
+    texts[size] = plan.names.text(count.text_id);
+    texts[size] += " (" + std::to_string(count.count) + ")";
+    views[size] = texts[size];
+    ++size;
+  }
+  if (size != 0) sink.texts(attribute, std::span<const std::string_view>(views.data(), size));
+}
+
+template <class Sink>
+void visit_clean_text(std::string_view attribute, std::string_view text, Sink& sink) {
+  if (is_clean_utf8(text)) {
+    sink.text(attribute, cut_to_bytes(text, kMaxValueBytes));
+  } else {
+    const std::string clean = clean_utf8(text);
+    sink.text(attribute, cut_to_bytes(clean, kMaxValueBytes));
+  }
+}
+
+template <class Sink>
+void visit_thread(const SpanPlan& plan, std::uint32_t track, Sink& sink) {
+  sink.integer(attributes::kThreadId, plan.recording.tracks[track].thread_id);
+  if (!plan.track_names[track].empty()) sink.text(attributes::kThreadName, plan.track_names[track]);
+}
+
+template <class Sink>
+void visit_stream(const SpanPlan& plan, std::uint32_t index, Sink& sink) {
+  const Track& track = plan.recording.tracks[index];
+  if (track.device >= 0) sink.integer(attributes::kCudaDeviceIndex, track.device);
+  if (track.kind == TrackKind::kStream) sink.integer(attributes::kCudaStreamId, track.thread_id);
+}
+
+template <class Sink>
+void visit_inputs(const SpanPlan& plan, std::uint64_t row, Sink& sink) {
+  const InputTexts inputs = describe_inputs(plan.recording, row);
+  if (inputs.shapes.empty()) return;
+  sink.text(attributes::kInputShapes, inputs.shapes);
+  sink.text(attributes::kInputTypes, inputs.types);
+  if (!inputs.strides.empty()) sink.text(attributes::kInputStrides, inputs.strides);
+  if (!inputs.values.empty()) sink.text(attributes::kInputValues, inputs.values);
+  if (inputs.cut) sink.flag(attributes::kInputCut, true);
+}
+
+template <class Sink>
+void visit_host_event(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
+  const EventTable& events = plan.recording.events;
+  const std::uint64_t row = span.event;
+  const auto kind = static_cast<EventKind>(events.kind[row]);
+  const std::uint16_t flags = events.flags[row];
+  visit_thread(plan, span.track, sink);
+  if (kind == EventKind::kOp || kind == EventKind::kUser) {
+    sink.text(attributes::kScope, scope_name(events.scope[row]));
+  } else {
+    sink.text(attributes::kEventKind, kind_name(kind));
+  }
+  const std::string_view overload = plan.recording.strings.overload(events.name[row]);
+  if (!overload.empty()) visit_clean_text(attributes::kOpOverload, overload, sink);
+  sink.integer(attributes::kSelfTimeNs, span.self_ns);
+  if (events.sequence[row] >= 0) sink.integer(attributes::kSequenceNumber, events.sequence[row]);
+  const bool linked_to_backward =
+      (span.link_kinds & (1U << static_cast<unsigned>(LinkKind::kForwardBackward))) != 0;
+  if (events.forward_thread[row] != 0) {
+    sink.integer(attributes::kForwardThreadId, events.forward_thread[row]);
+  } else if (linked_to_backward) {
+    sink.integer(attributes::kAutogradThreadId,
+                 static_cast<std::int64_t>(plan.recording.tracks[span.track].torch_thread_id));
+  }
+  if ((flags & kFlagAsync) != 0) sink.flag(attributes::kAsync, true);
+  if ((flags & kFlagOtherThread) != 0 && events.end_track[row] < plan.recording.tracks.size()) {
+    sink.integer(attributes::kEndThreadId, plan.recording.tracks[events.end_track[row]].thread_id);
+  }
+  if (events.payload[row] != 0) visit_inputs(plan, row, sink);
+}
+
+template <class Sink>
+void visit_event(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
+  const EventTable& events = plan.recording.events;
+  const auto kind = static_cast<EventKind>(events.kind[span.event]);
+  const SpanName& name = plan.names[span.name];
+  if (!name.original.empty()) sink.text(attributes::kOriginalName, name.original);
+  if (name.step_number) sink.integer(attributes::kStepNumber, *name.step_number);
+  const bool on_device = is_device_work(kind) || plan.recording.tracks[span.track].kind == TrackKind::kStream;
+  if (on_device) {
+    sink.text(attributes::kEventKind, kind_name(kind));
+    visit_stream(plan, span.track, sink);
+    const std::int64_t correlation = events.correlation.empty() ? -1 : events.correlation[span.event];
+    if (correlation >= 0) sink.integer(attributes::kCorrelationId, correlation);
+  } else {
+    visit_host_event(plan, span, sink);
+  }
+  if ((events.flags[span.event] & kFlagUnfinished) != 0) sink.flag(attributes::kUnfinished, true);
+}
+
+template <class Sink>
+void visit_root(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
+  const SpanRoot& root = plan.roots[span.root];
+  if (root.number >= 0) sink.integer(attributes::kStepNumber, root.number);
+  if (root.step >= 0) {
+    const StepPhase phase = plan.recording.steps[static_cast<std::size_t>(root.step)].phase;
+    if (phase != StepPhase::kUnknown) sink.text(attributes::kStepPhase, phase_name(phase));
+    visit_thread(plan, span.track, sink);
+  }
+  if (span.partial) sink.flag(attributes::kStepPartial, true);
+}
+
+// `forward_backward`, or with several `forward_backward,launch`.
+template <class Sink>
+void visit_link_kinds(const PlannedSpan& span, Sink& sink) {
+  std::string kinds;
+  for (const LinkKind kind : kLinkKindsOnSpans) {
+    if ((span.link_kinds & (1U << static_cast<unsigned>(kind))) == 0) continue;
+    if (!kinds.empty()) kinds += ',';
+    kinds += link_kind_name(kind);
+  }
+  if (!kinds.empty()) sink.text(attributes::kLinkType, kinds);
+}
+
+template <class Sink>
+void visit_work(const SpanPlan& plan, const LaunchedWork& work, Sink& sink) {
+  if (work.correlation_ids.size() == 1) {
+    sink.integer(attributes::kCorrelationId, work.correlation_ids.front());
+  } else if (!work.correlation_ids.empty()) {
+    sink.integers(attributes::kCorrelationIds, std::span<const std::int64_t>(work.correlation_ids));
+  }
+  sink.integer(attributes::kDeviceTimeNs, work.device_ns);
+  sink.integer(attributes::kKernelCount, static_cast<std::int64_t>(work.kernels));
+  visit_name_counts(plan, attributes::kKernelNames, work.names, sink);
+}
+
+template <class Sink>
+void visit_folded(const SpanPlan& plan, const FoldedEvents& folded, Sink& sink) {
+  sink.integer(attributes::kFoldedCount, static_cast<std::int64_t>(folded.count));
+  sink.integer(attributes::kFoldedTimeNs, folded.self_ns);
+  if (folded.device_ns != 0) sink.integer(attributes::kFoldedDeviceTimeNs, folded.device_ns);
+  visit_name_counts(plan, attributes::kFoldedNames, folded.names, sink);
+}
+
+}  // namespace detail
+
+template <class Sink>
+void visit_attributes(const SpanPlan& plan, std::size_t index, Sink& sink) {
+  const PlannedSpan& span = plan.spans[index];
+  switch (span.type) {
+    case SpanType::kRoot:
+      detail::visit_root(plan, span, sink);
+      break;
+    case SpanType::kLane:
+      detail::visit_stream(plan, span.track, sink);
+      break;
+    case SpanType::kEvent:
+      detail::visit_event(plan, span, sink);
+      break;
+  }
+  if (span.beside_step) sink.flag(attributes::kStepCrossing, true);
+  detail::visit_link_kinds(span, sink);
+  if (span.work != PlannedSpan::kNone) detail::visit_work(plan, plan.work[span.work], sink);
+  if (span.folded != PlannedSpan::kNone) detail::visit_folded(plan, plan.folded[span.folded], sink);
+}
+
+template <class Sink>
+void visit_link_attributes(const SpanLink& link, Sink& sink) {
+  sink.text(attributes::kLinkType, link_kind_name(link.kind));
+}
+
+}  // namespace torchprof

@@ -1,0 +1,139 @@
+#include "spans/span_name.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+
+#include "spans/event_kinds.h"
+#include "spans/utf8.h"
+
+namespace torchprof {
+namespace {
+
+constexpr std::string_view kProfilerStep = "ProfilerStep#";
+constexpr std::string_view kUnnamed = "unnamed";
+constexpr std::string_view kCompiledRegion = "Torch-Compiled Region";
+
+constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+constexpr bool is_lower(char c) noexcept { return c >= 'a' && c <= 'z'; }
+
+std::optional<std::int64_t> parse_whole_number(std::string_view text) noexcept {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+// Inductor's cache keys are `f` and 51 characters of base 32; others are 16 and more hexadecimal digits.
+bool is_hash(std::string_view word) noexcept {
+  if (!std::any_of(word.begin(), word.end(), is_digit)) return false;
+  if (word.size() >= 40) {
+    return std::all_of(word.begin(), word.end(), [](char c) { return is_digit(c) || is_lower(c); });
+  }
+  return word.size() >= 16 &&
+         std::all_of(word.begin(), word.end(), [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
+}
+
+std::string strip_hashes(std::string_view name) {
+  std::string kept;
+  kept.reserve(name.size());
+  bool first = true;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find(' ', begin), name.size());
+    const std::string_view word = name.substr(begin, end - begin);
+    if (!is_hash(word)) {
+      if (!first) kept += ' ';
+      kept += word;
+      first = false;
+    }
+    begin = end + 1;
+  }
+  return kept;
+}
+
+std::string demangle(std::string_view name) {
+  if (!name.starts_with("_Z")) return std::string(name);
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
+  return status == 0 && readable ? std::string(readable.get()) : std::string(name);
+}
+
+// The qualified name of a function signature: `void a::(anonymous namespace)::f<int>(T*)` -> without the
+// return type, the template arguments and the parameters.
+std::string function_name(std::string_view signature) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  std::string name;
+  int depth = 0;
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    const char c = signature[i];
+    if (signature.substr(i).starts_with(kAnonymous)) {
+      if (depth == 0) name += kAnonymous;
+      i += kAnonymous.size() - 1;
+    } else if (c == '<') {
+      ++depth;
+    } else if (c == '>') {
+      depth = std::max(0, depth - 1);
+    } else if (depth == 0 && c == '(') {
+      break;
+    } else if (depth == 0 && c == ' ') {
+      name.clear();  // what stood before was a return type
+    } else if (depth == 0) {
+      name += c;
+    }
+  }
+  return name.empty() ? std::string(signature) : name;
+}
+
+SpanName finish(std::string_view recorded, std::string text) {
+  SpanName name;
+  name.text = text.empty() ? kUnnamed : cut_to_characters(text, kMaxSpanNameCharacters);
+  const std::string clean = clean_utf8(recorded);
+  if (name.text != clean) name.original = cut_to_bytes(clean, kMaxValueBytes);
+  return name;
+}
+
+}  // namespace
+
+SpanName host_span_name(std::string_view recorded) {
+  if (recorded.starts_with(kProfilerStep)) {
+    if (const auto number = parse_whole_number(recorded.substr(kProfilerStep.size()))) {
+      SpanName name = finish(recorded, std::string(kStepSpanName));
+      name.step_number = number;
+      return name;
+    }
+  }
+  if (recorded.starts_with(kCompiledRegion)) return finish(recorded, std::string(kCompiledRegion));
+  const std::string clean = clean_utf8(recorded);
+  std::string stripped = strip_hashes(clean);
+  return finish(recorded, stripped.empty() ? clean : std::move(stripped));
+}
+
+SpanName device_span_name(std::string_view recorded, EventKind kind) {
+  const std::string clean = clean_utf8(recorded);
+  if (kind == EventKind::kKernel) return finish(recorded, function_name(demangle(clean)));
+  if (is_device_work(kind)) return finish(recorded, clean.substr(0, clean.find(" (")));
+  return host_span_name(recorded);
+}
+
+std::uint32_t SpanNames::index_of(std::uint32_t string, EventKind kind) {
+  const std::uint64_t naming = is_device_work(kind) ? static_cast<std::uint64_t>(kind) : 0;
+  const std::uint64_t key = (naming << 32) | string;
+  if (const auto found = by_string_.find(key); found != by_string_.end()) return found->second;
+  const std::string_view recorded = strings_.name(string);
+  const std::uint32_t index = add(naming != 0 ? device_span_name(recorded, kind) : host_span_name(recorded));
+  by_string_.emplace(key, index);
+  return index;
+}
+
+std::uint32_t SpanNames::add(SpanName name) {
+  const auto index = static_cast<std::uint32_t>(names_.size());
+  text_ids_.push_back(by_text_.try_emplace(name.text, index).first->second);
+  names_.push_back(std::move(name));
+  return index;
+}
+
+}  // namespace torchprof
