@@ -123,11 +123,15 @@ class Capture:
 
         Returns an empty recording when it was never started, and in a forked child.
         """
+        self.halt()
         if self._session is None or self._session.forked:
             return Recording.empty()
-        if self._finalizer is not None:
-            self._finalizer()
         return Recording(self._session.native.recording())
+
+    def halt(self) -> None:
+        """Stops recording and no more: `stop` then makes the recording, later and on any thread. Idempotent."""
+        if self._finalizer is not None and self._session is not None and not self._session.forked:
+            self._finalizer()
 
 
 class _Session:
@@ -167,8 +171,10 @@ class _Session:
             if slot < 0:
                 return
             self._bridge.disable(slot)
-            self.native.add_metadata(_to_json(stop_metadata(self._identity())))
-            self.native.stop()
+            try:
+                self.native.add_metadata(_to_json(stop_metadata(self._identity())))
+            finally:
+                self.native.stop()
 
     def _identity(self) -> RunIdentity:
         return RunIdentity.detect(os.environ, self._run_id)

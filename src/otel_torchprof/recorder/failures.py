@@ -30,7 +30,8 @@ class FailureLog:
             self._counts[reason] += 1
             first = self._counts[reason] == 1
         if first:
-            _logger.warning("%s: %s (logged once)", reason, error or type(error).__name__, exc_info=error)
+            _logger.warning("%s: %s: %s (logged once)", reason, type(error).__name__, error)
+            _logger.debug("where it came from", exc_info=error)
 
     @contextmanager
     def guard(self, reason: str) -> Iterator[None]:

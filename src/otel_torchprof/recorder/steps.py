@@ -58,8 +58,12 @@ class StepTracker:
 
     def __init__(self, sources: frozenset[StepSource] = frozenset(StepSource)) -> None:
         self.sources = sources
-        self._lock = threading.Lock()
         self._listeners: tuple[StepListener, ...] = ()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Count from 0, with a lock of our own: for a forked child."""
+        self._lock = threading.Lock()
         self._source = StepSource.OPTIMIZER
         self._current = 0
         self._backwards = 0
@@ -254,10 +258,7 @@ class StepTracker:
             with failures.guard("a step boundary was not handled"):
                 listener(*boundary)
 
-    def _after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
-
 
 # Steps are a property of the process, as in torch.
 process_steps = StepTracker()
-os.register_at_fork(after_in_child=process_steps._after_fork_in_child)
+os.register_at_fork(after_in_child=process_steps.start_over)

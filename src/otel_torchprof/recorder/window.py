@@ -1,0 +1,200 @@
+"""Windows: runs of steps that the schedule has recorded, each in a capture of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.schedule import ProfilerAction, Schedule
+
+if TYPE_CHECKING:
+    from otel_torchprof.recording import Recording
+
+# StepFlags of native/core/layout.h.
+STEP_PARTIAL = 1
+STEP_IN_PARENT = 2
+STEP_HAS_NUMBER = 4
+
+
+class StepContext(NamedTuple):
+    """The OpenTelemetry context in which a step begins, in the recorder's plain terms.
+
+    `span` is trace id and span id, 24 bytes, or empty; `in_parent` tells whether the step belongs to that
+    span or is a root linked to it; `sampled` whether its spans are wanted.
+    """
+
+    span: bytes = b""
+    trace_flags: int = 0
+    in_parent: bool = False
+    sampled: bool = True
+
+
+class StepCapture(Protocol):
+    """What a window needs of a `Capture`."""
+
+    @property
+    def recorded(self) -> int: ...
+
+    def start(self) -> None: ...
+
+    def begin_step(
+        self,
+        number: int = -1,
+        *,
+        phase: int = 0,
+        flags: int = 0,
+        context: bytes = b"",
+        context_trace_flags: int = 0,
+        links: bytes = b"",
+    ) -> None: ...
+
+    def end_step(self) -> None: ...
+
+    def halt(self) -> None: ...
+
+    def stop(self) -> Recording: ...
+
+
+@dataclass(slots=True)
+class Window:
+    """A recorded run of steps. Its recording is made by `capture.stop()`, which takes its time.
+
+    `partial` tells that recording began or ended inside a step.
+    """
+
+    capture: StepCapture
+    steps: list[int] = field(default_factory=list)
+    unsampled_steps: set[int] = field(default_factory=set)
+    partial: bool = False
+
+
+class WindowController:
+    """Starts and stops captures at step boundaries, as the schedule says. None of its methods raises.
+
+    Args:
+        schedule: asked at each boundary.
+        open_capture: makes a capture that records into a file, or with None into memory.
+        place_step: reads the context for the step of that number, on the thread that begins it.
+        deliver: takes each finished window; must not block.
+        make_ready: does what the first capture needs and takes long.
+        recording_path: path of the file for the window that begins with a step; None saves no files.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        *,
+        open_capture: Callable[[Path | None], StepCapture],
+        place_step: Callable[[int], StepContext],
+        deliver: Callable[[Window], None],
+        make_ready: Callable[[], object],
+        recording_path: Callable[[int], Path] | None = None,
+    ) -> None:
+        self._open_capture = open_capture
+        self._place_step = place_step
+        self._deliver = deliver
+        self._make_ready = make_ready
+        self._recording_path = recording_path
+        self.start_over(schedule)
+
+    def start_over(self, schedule: Schedule) -> None:
+        """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""
+        self._lock = threading.Lock()
+        self._schedule = schedule
+        self._window: Window | None = None
+        self._action = ProfilerAction.NONE
+        self._number = -1
+        self._ready = False
+
+    def begin(self) -> None:
+        """Begin step 0, of which a part is over already."""
+        self._enter_step(0, b"", partial=True)
+
+    def on_step(self, number: int, links: bytes) -> None:
+        """Handle a boundary: the step before it ends and step `number` begins."""
+        self._enter_step(number, links, partial=False)
+
+    def close(self, timeout_s: float) -> None:
+        """End the window under way, inside its step, and begin no other. Idempotent.
+
+        Args:
+            timeout_s: how long to wait for a boundary that is being handled on another thread.
+        """
+        if not self._lock.acquire(timeout=timeout_s):
+            return
+        try:
+            self._schedule = _Closed()
+            with failures.guard("the last recorded steps were not handed on"):
+                self._finish(partial=True)
+        finally:
+            self._lock.release()
+
+    def _enter_step(self, number: int, links: bytes, *, partial: bool) -> None:
+        with self._lock, failures.guard("a step was not recorded"):
+            if number <= self._number:
+                return  # overtaken by a boundary on another thread
+            self._number = number
+            was_last = self._action is ProfilerAction.RECORD_AND_SAVE
+            self._action = self._schedule.action(number)
+            if was_last or not self._action.records:
+                self._finish(partial=False)
+            if self._action.records:
+                self._record_step(number, links, partial=partial)
+            elif not self._ready and (number > 0 or self._action is ProfilerAction.WARMUP):
+                self._ready = True
+                self._make_ready()
+
+    def _record_step(self, number: int, links: bytes, *, partial: bool) -> None:
+        context = self._place_step(number)
+        if self._window is None:
+            self._window = Window(self._start_capture(number))
+        window = self._window
+        window.steps.append(number)
+        window.partial |= partial
+        if not context.sampled:
+            window.unsampled_steps.add(number)
+        flags = STEP_HAS_NUMBER
+        flags |= STEP_IN_PARENT if context.in_parent else 0
+        flags |= STEP_PARTIAL if partial else 0
+        window.capture.begin_step(
+            number,
+            flags=flags,
+            context=context.span,
+            context_trace_flags=context.trace_flags,
+            links=links,
+        )
+
+    def _start_capture(self, number: int) -> StepCapture:
+        if self._recording_path is not None:
+            try:
+                return self._started(self._recording_path(number))
+            except OSError as error:
+                failures.report("a recording was not saved to a file", error)
+        return self._started(None)
+
+    def _started(self, path: Path | None) -> StepCapture:
+        capture = self._open_capture(path)
+        capture.start()
+        return capture
+
+    def _finish(self, *, partial: bool) -> None:
+        window, self._window = self._window, None
+        if window is None:
+            return
+        if partial:
+            window.partial = True  # the open step is closed as unfinished
+        else:
+            window.capture.end_step()
+        window.capture.halt()
+        self._deliver(window)
+
+
+class _Closed:
+    """The schedule of a controller that is closed."""
+
+    def action(self, step: int) -> ProfilerAction:
+        return ProfilerAction.NONE

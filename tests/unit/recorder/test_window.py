@@ -1,0 +1,237 @@
+"""Windows: which steps are recorded together, what becomes of a failure, of an exit and of a fork."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.schedule import parse_schedule
+from otel_torchprof.recorder.window import (
+    STEP_HAS_NUMBER,
+    STEP_IN_PARENT,
+    STEP_PARTIAL,
+    StepContext,
+    Window,
+    WindowController,
+)
+
+if TYPE_CHECKING:
+    from otel_torchprof.recording import Recording
+
+
+class FakeCapture:
+    """Writes down what it is told."""
+
+    recorded = 0
+
+    def __init__(self, path: Path | None, *, fails: Exception | None = None) -> None:
+        self.path = path
+        self.fails = fails
+        self.calls: list[object] = []
+        self.steps: list[dict[str, object]] = []
+
+    def start(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.calls.append("start")
+
+    def begin_step(self, number: int = -1, **step: object) -> None:
+        self.calls.append(number)
+        self.steps.append(step)
+
+    def end_step(self) -> None:
+        self.calls.append("end")
+
+    def halt(self) -> None:
+        self.calls.append("halt")
+
+    def stop(self) -> Recording:
+        raise AssertionError("the training thread must not make the recording")
+
+
+class Fixture:
+    def __init__(self, schedule: str, **options: object) -> None:
+        self.captures: list[FakeCapture] = []
+        self.windows: list[Window] = []
+        self.ready = 0
+        self.failure: Exception | None = None
+        self.context = StepContext()
+        self.controller = WindowController(
+            parse_schedule(schedule),
+            open_capture=self.open_capture,
+            place_step=lambda number: self.context,
+            deliver=self.windows.append,
+            make_ready=self.make_ready,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def open_capture(self, path: Path | None) -> FakeCapture:
+        self.captures.append(FakeCapture(path, fails=self.failure))
+        return self.captures[-1]
+
+    def make_ready(self) -> None:
+        self.ready += 1
+
+    def steps(self, *numbers: int) -> None:
+        for number in numbers:
+            self.controller.on_step(number, b"")
+
+
+def test_a_window_holds_the_steps_of_a_cycle() -> None:
+    fixture = Fixture("skip_first=2,wait=0,warmup=0,active=3,repeat=1")
+    fixture.controller.begin()
+    fixture.steps(1, 2, 3, 4)
+    assert fixture.windows == []
+    fixture.steps(5, 6, 7)
+    (window,) = fixture.windows
+    assert (window.steps, window.partial) == ([2, 3, 4], False)
+    assert fixture.captures[0].calls == ["start", 2, 3, 4, "end", "halt"]
+    assert [step["flags"] for step in fixture.captures[0].steps] == [STEP_HAS_NUMBER] * 3
+    assert len(fixture.captures) == 1
+
+
+def test_cycles_that_follow_each_other_are_windows_of_their_own() -> None:
+    fixture = Fixture("active=2")
+    fixture.controller.begin()
+    fixture.steps(1, 2, 3, 4)
+    assert [window.steps for window in fixture.windows] == [[0, 1], [2, 3]]
+    assert [window.partial for window in fixture.windows] == [True, False]
+    assert fixture.captures[0].steps[0]["flags"] == STEP_HAS_NUMBER | STEP_PARTIAL
+
+
+def test_a_count_that_jumps_over_the_last_step_ends_the_window() -> None:
+    fixture = Fixture("skip_first=1,active=2,repeat=1")
+    fixture.steps(1, 4, 5)
+    assert [window.steps for window in fixture.windows] == [[1]]
+
+
+def test_a_boundary_overtaken_by_another_thread_is_left_out() -> None:
+    fixture = Fixture("active=9")
+    fixture.steps(2, 1, 2, 3)
+    fixture.controller.close(1.0)
+    assert fixture.windows[0].steps == [2, 3]
+
+
+def test_exit_hands_on_the_window_under_way_as_partial() -> None:
+    fixture = Fixture("active=3")
+    fixture.steps(1)
+    fixture.controller.close(1.0)
+    fixture.controller.close(1.0)
+    fixture.steps(2, 3)
+    (window,) = fixture.windows
+    assert (window.steps, window.partial) == ([1], True)
+    assert fixture.captures[0].calls == ["start", 1, "halt"]  # the native side ends the step as unfinished
+    assert len(fixture.captures) == 1
+
+
+def test_exit_without_a_window_hands_on_nothing() -> None:
+    fixture = Fixture("skip_first=9,active=1")
+    fixture.steps(1)
+    fixture.controller.close(1.0)
+    assert fixture.windows == []
+
+
+def test_exit_does_not_wait_for_ever_for_a_boundary() -> None:
+    fixture = Fixture("active=1")
+    entered, leave = threading.Event(), threading.Event()
+
+    def hang(window: Window) -> None:
+        entered.set()
+        assert leave.wait(60)
+
+    fixture.controller._deliver = hang
+    fixture.steps(1)
+    thread = threading.Thread(target=fixture.steps, args=(2,))
+    thread.start()
+    assert entered.wait(60)
+    fixture.controller.close(0.0)
+    leave.set()
+    thread.join()
+    assert len(fixture.captures) == 2
+
+
+def test_context_and_links_reach_the_capture() -> None:
+    fixture = Fixture("skip_first=1,active=2")
+    fixture.context = StepContext(b"c" * 24, trace_flags=1, in_parent=True)
+    fixture.controller.on_step(1, b"l" * 48)
+    fixture.context = StepContext(sampled=False)
+    fixture.steps(2, 3)
+    assert fixture.captures[0].steps == [
+        {
+            "flags": STEP_HAS_NUMBER | STEP_IN_PARENT,
+            "context": b"c" * 24,
+            "context_trace_flags": 1,
+            "links": b"l" * 48,
+        },
+        {"flags": STEP_HAS_NUMBER, "context": b"", "context_trace_flags": 0, "links": b""},
+    ]
+    assert fixture.windows[0].unsampled_steps == {2}
+
+
+def test_a_capture_that_cannot_start_is_counted_and_tried_again() -> None:
+    fixture = Fixture("active=1")
+    fixture.failure = RuntimeError("no bridge")
+    before = failures.count("a step was not recorded")
+    fixture.steps(1, 2)
+    assert failures.count("a step was not recorded") == before + 2
+    assert fixture.windows == []
+    fixture.failure = None
+    fixture.steps(3, 4)
+    assert [window.steps for window in fixture.windows] == [[3]]
+
+
+def test_windows_are_recorded_into_files(tmp_path: Path) -> None:
+    fixture = Fixture("active=1", recording_path=lambda step: tmp_path / f"{step}.tprof")
+    fixture.steps(1, 2, 3)
+    assert [capture.path for capture in fixture.captures] == [
+        tmp_path / f"{step}.tprof" for step in (1, 2, 3)
+    ]
+
+
+def test_without_a_usable_directory_windows_are_recorded_into_memory() -> None:
+    def no_path(step: int) -> Path:
+        raise PermissionError("read-only")
+
+    fixture = Fixture("active=1", recording_path=no_path)
+    before = failures.count("a recording was not saved to a file")
+    fixture.steps(1, 2)
+    assert fixture.captures[0].path is None
+    assert [window.steps for window in fixture.windows] == [[1]]
+    assert failures.count("a recording was not saved to a file") == before + 2
+
+
+def test_slow_preparations_are_made_once_and_before_the_first_window() -> None:
+    fixture = Fixture("skip_first=3,active=1,repeat=1")
+    fixture.controller.begin()
+    assert fixture.ready == 0  # a program that never trains pays nothing
+    fixture.steps(1)
+    assert fixture.ready == 1
+    fixture.steps(2, 3, 4, 5)
+    assert fixture.ready == 1
+
+
+def test_preparations_that_fail_do_not_raise() -> None:
+    fixture = Fixture("skip_first=3,active=1,repeat=1")
+
+    def fail() -> None:
+        raise OSError("no compiler")
+
+    fixture.controller._make_ready = fail
+    fixture.steps(1, 2, 3, 4)
+    assert [window.steps for window in fixture.windows] == [[3]]
+
+
+@pytest.mark.parametrize("recording", [False, True])
+def test_a_forked_child_leaves_the_parents_window_alone(recording: bool) -> None:
+    fixture = Fixture("active=3" if recording else "skip_first=9,active=1")
+    fixture.steps(1, 2)
+    fixture.controller.start_over(parse_schedule("active=2,repeat=1"))
+    fixture.steps(1, 2)
+    (window,) = fixture.windows
+    assert window.steps == [1]
+    assert window.capture is fixture.captures[-1]
+    assert len(fixture.captures) == (2 if recording else 1)
