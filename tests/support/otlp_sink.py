@@ -35,6 +35,7 @@ class Received:
     accepted: bool
     path: str = ""
     body_bytes: int = 0
+    peer: tuple[str, int] | None = None
 
     @property
     def spans(self) -> list[Span]:
@@ -160,7 +161,7 @@ class OtlpHttpSink(Sink):
                 answer = self.answers.popleft() if self.answers else HttpAnswer()
         accepted = answer.status == 200 and not answer.hangs and not answer.closes
         request = ExportTraceServiceRequest.FromString(plain)
-        self._keep(Received(request, headers, accepted, handler.path, len(body)))
+        self._keep(Received(request, headers, accepted, handler.path, len(body), handler.client_address))
         return answer
 
 

@@ -59,7 +59,7 @@ def current_span() -> CurrentSpan | None:
     return CurrentSpan(
         context.trace_id,
         context.span_id,
-        context.trace_flags,
+        int(context.trace_flags),
         start_ns if isinstance(start_ns, int) else None,
         span.is_recording(),
         context.is_remote,

@@ -14,7 +14,14 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTracePartialSuccess,
     ExportTraceServiceResponse,
 )
-from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError, SSLError, TimeoutError
+from urllib3.exceptions import (
+    HTTPError,
+    InvalidHeader,
+    MaxRetryError,
+    NewConnectionError,
+    SSLError,
+    TimeoutError,
+)
 
 from otel_torchprof.telemetry.otlp_sender import (
     USER_AGENT,
@@ -119,6 +126,8 @@ class OtlpHttpSender(OtlpSender[urllib3.PoolManager]):
                 if outcome is not None:
                     return outcome
                 cause = f"{response.status} {response.reason or ''}"
+            except NewConnectionError as failure:  # which urllib3 counts among the timeouts
+                error, cause = failure, _cause(failure)
             except TimeoutError as timeout:
                 # Each try may take all the time there is, so a timeout leaves nothing for another one.
                 return self._drop(TIMEOUT, spans, _cause(timeout))
@@ -131,7 +140,7 @@ class OtlpHttpSender(OtlpSender[urllib3.PoolManager]):
                     response.release_conn()
             try:
                 retry = retry.increment("POST", url, response=response, error=error)
-            except (MaxRetryError, HTTPError):
+            except MaxRetryError:
                 return self._drop(UNAVAILABLE, spans, cause)
             delay_s = retry.delay_s(response)
             if self._clock() + delay_s >= deadline:

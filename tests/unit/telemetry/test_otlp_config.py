@@ -1,4 +1,4 @@
-"""The OTLP variables: precedence, path rules, schemes; beside the SDK exporters where they follow the specification."""
+"""The OTLP variables: precedence, paths, schemes; beside the SDK where it follows the specification."""
 
 from __future__ import annotations
 
