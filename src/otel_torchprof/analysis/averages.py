@@ -1,0 +1,111 @@
+"""The averages table: calls, total and self time by name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
+
+Shapes = tuple["tuple[int, ...] | Shapes", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AveragesRow:
+    """One group of events. Times are ns."""
+
+    name: str
+    overload: str  # empty unless grouped by it
+    kind: EventKind
+    shapes: Shapes | None  # sizes of each input, () for what is no tensor; None unless grouped by them
+    calls: int
+    total_ns: int  # a call inside a call of the same group adds nothing
+    self_ns: int
+    mean_ns: float  # total_ns / calls
+    self_share: float  # of the self time of all groups, 0 to 1
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Groups in order of falling self time: as rows, and the same as columns."""
+
+    rows: list[AveragesRow]
+    calls: npt.NDArray[np.uint64]
+    total_ns: npt.NDArray[np.int64]
+    self_ns: npt.NDArray[np.int64]
+    damaged_inputs: int  # events whose inputs could not be read, grouped as if they had none
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def averages(
+    recording: Recording,
+    group_by_shapes: bool = False,
+    steps: Collection[int] | None = None,
+    *,
+    group_by_overload: bool = False,
+) -> Averages:
+    """Groups the events of a recording by name and kind.
+
+    Args:
+        group_by_shapes: keep events with inputs of different shapes apart; needs recorded shapes.
+        steps: numbers of the steps to count, None = everything. An event belongs to the step that is
+            going on when it starts, on whatever thread.
+        group_by_overload: keep overloads such as `aten::add.Tensor` and `aten::add.Scalar` apart.
+
+    Raises:
+        ValueError: a step that the recording does not have.
+    """
+    native = recording.native
+    name, kind, first_row, calls, total_ns, self_ns, damaged_inputs = native.averages(
+        recording.tree().native, group_by_overload, group_by_shapes, _step_ranges(recording, steps)
+    )
+    # By name where times are equal, so that the same recording always gives the same table.
+    names = [recording.name(int(name_id)) for name_id in name]
+    order = sorted(
+        range(len(names)), key=lambda group: (-int(self_ns[group]), names[group], int(kind[group]))
+    )
+    whole_self_ns = sum(self_ns.tolist())
+    rows = [
+        AveragesRow(
+            name=names[group],
+            overload=recording.overload_name(int(name[group])) if group_by_overload else "",
+            kind=EventKind(int(kind[group])),
+            shapes=_shapes(recording, int(first_row[group])) if group_by_shapes else None,
+            calls=int(calls[group]),
+            total_ns=int(total_ns[group]),
+            self_ns=int(self_ns[group]),
+            mean_ns=int(total_ns[group]) / int(calls[group]),
+            self_share=int(self_ns[group]) / whole_self_ns if whole_self_ns else 0.0,
+        )
+        for group in order
+    ]
+    return Averages(rows, calls[order], total_ns[order], self_ns[order], damaged_inputs)
+
+
+def _step_ranges(recording: Recording, steps: Collection[int] | None) -> list[tuple[int, int]] | None:
+    if steps is None:
+        return None
+    wanted = set(steps)
+    missing = wanted - {step.number for step in recording.steps}
+    if missing:
+        raise ValueError(f"the recording has no step {min(missing)}")
+    return [(step.start_ns, step.end_ns) for step in recording.steps if step.number in wanted]
+
+
+def _shapes(recording: Recording, row: int) -> Shapes:
+    return tuple(_shape(value) for value in recording.inputs(row) or ())
+
+
+def _shape(value: InputValue) -> Shapes | tuple[int, ...]:
+    if isinstance(value, TensorInput):
+        return value.sizes
+    if isinstance(value, InputList) and any(
+        isinstance(item, (TensorInput, InputList)) for item in value.items
+    ):
+        return tuple(_shape(item) for item in value.items)
+    return ()

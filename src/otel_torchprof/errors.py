@@ -1,0 +1,14 @@
+"""What this package raises where Python has no fitting exception of its own.
+
+Every message is one line: the cause, and the way out where there is one.
+"""
+
+from __future__ import annotations
+
+
+class TorchprofError(Exception):
+    """Base of all errors that are particular to this package."""
+
+
+class RecordingFormatError(TorchprofError, ValueError):
+    """A file that is not a recording, or that nothing can be read of."""

@@ -1,0 +1,52 @@
+"""The data model: a `Recording` holds what was recorded, in columns, whatever it came from.
+
+Works without torch and without OpenTelemetry.
+"""
+
+from otel_torchprof.recording.builder import RecordingBuilder
+from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.inputs import (
+    InputList,
+    InputValue,
+    NestedTensorInput,
+    OtherInput,
+    TensorInput,
+    UndefinedTensorInput,
+)
+from otel_torchprof.recording.kinds import (
+    ClockSource,
+    EventFlags,
+    EventKind,
+    LinkType,
+    StepFlags,
+    StepPhase,
+    TrackKind,
+)
+from otel_torchprof.recording.recording import Recording
+from otel_torchprof.recording.steps import SpanContext, Step
+from otel_torchprof.recording.tracks import Track
+from otel_torchprof.recording.tree import Tree
+
+__all__ = [
+    "ClockSource",
+    "EventColumns",
+    "EventFlags",
+    "EventKind",
+    "InputList",
+    "InputValue",
+    "LinkColumns",
+    "LinkType",
+    "NestedTensorInput",
+    "OtherInput",
+    "Recording",
+    "RecordingBuilder",
+    "SpanContext",
+    "Step",
+    "StepFlags",
+    "StepPhase",
+    "TensorInput",
+    "Track",
+    "TrackKind",
+    "Tree",
+    "UndefinedTensorInput",
+]

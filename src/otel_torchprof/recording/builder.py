@@ -1,0 +1,187 @@
+"""Makes recordings of events from anywhere: for importers, and for tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof._native import core
+from otel_torchprof.recording.kinds import EventFlags, EventKind, LinkType, StepFlags, StepPhase, TrackKind
+from otel_torchprof.recording.recording import Recording
+from otel_torchprof.recording.steps import NO_SPAN, SpanContext
+
+NO_EVENT_FLAGS = EventFlags(0)
+NO_STEP_FLAGS = StepFlags(0)
+
+
+class RecordingBuilder:
+    """Takes tracks, events, steps and links in any order of time and sorts them at the end.
+
+    Every `add_...` raises ValueError for what a recording cannot hold: an end before its start, a track or
+    a name that was not added, a time beyond 2**62 ns.
+    """
+
+    def __init__(self) -> None:
+        self._native = core.RecordingBuilder()
+
+    @property
+    def native(self) -> core.RecordingBuilder:
+        """The native builder, for native code that takes one."""
+        return self._native
+
+    def add_name(self, name: str, overload: str = "") -> int:
+        """Returns the id of a name, the same for the same name and overload."""
+        return self._native.add_string(_utf8(name), _utf8(overload))
+
+    def add_track(
+        self,
+        name: str = "",
+        kind: TrackKind = TrackKind.THREAD,
+        *,
+        process_id: int = 0,
+        thread_id: int = 0,
+        torch_thread_id: int = 0,
+        device: int = -1,
+        context: int = -1,
+    ) -> int:
+        """Returns the index of a new track. Names over 256 bytes are cut."""
+        return self._native.add_track(
+            _utf8(name), kind, process_id, thread_id, torch_thread_id, device, context
+        )
+
+    def add_event(
+        self,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        *,
+        track: int = 0,
+        overload: str = "",
+        kind: EventKind = EventKind.OP,
+        scope: int = 0,
+        flags: EventFlags = NO_EVENT_FLAGS,
+        sequence: int = -1,
+        forward_thread: int = 0,
+        end_track: int = 0,
+        correlation: int = -1,
+        inputs: bytes = b"",
+    ) -> int:
+        """Adds one event and returns its number, which `add_link` takes.
+
+        Args:
+            inputs: encoded as docs/recording-format.md describes, without the length in front.
+        """
+        return self._native.add_event(
+            start_ns,
+            end_ns,
+            self.add_name(name, overload),
+            track,
+            kind,
+            scope,
+            flags,
+            sequence,
+            forward_thread,
+            end_track,
+            correlation,
+            inputs,
+        )
+
+    def add_events(
+        self,
+        name: npt.ArrayLike,
+        start_ns: npt.ArrayLike,
+        end_ns: npt.ArrayLike,
+        track: npt.ArrayLike,
+        *,
+        kind: npt.ArrayLike | None = None,
+        scope: npt.ArrayLike | None = None,
+        flags: npt.ArrayLike | None = None,
+        sequence: npt.ArrayLike | None = None,
+        forward_thread: npt.ArrayLike | None = None,
+        end_track: npt.ArrayLike | None = None,
+        correlation: npt.ArrayLike | None = None,
+    ) -> None:
+        """Adds many events from columns of one length; `name` holds ids from `add_name`.
+
+        Events before the first one that a recording cannot hold are added.
+        """
+        self._native.add_events(
+            np.ascontiguousarray(start_ns, dtype=np.int64),
+            np.ascontiguousarray(end_ns, dtype=np.int64),
+            np.ascontiguousarray(name, dtype=np.uint32),
+            np.ascontiguousarray(track, dtype=np.uint32),
+            None if kind is None else np.ascontiguousarray(kind, dtype=np.uint8),
+            None if scope is None else np.ascontiguousarray(scope, dtype=np.uint8),
+            None if flags is None else np.ascontiguousarray(flags, dtype=np.uint16),
+            None if sequence is None else np.ascontiguousarray(sequence, dtype=np.int64),
+            None if forward_thread is None else np.ascontiguousarray(forward_thread, dtype=np.uint32),
+            None if end_track is None else np.ascontiguousarray(end_track, dtype=np.uint32),
+            None if correlation is None else np.ascontiguousarray(correlation, dtype=np.int64),
+        )
+
+    def add_step(
+        self,
+        start_ns: int,
+        end_ns: int,
+        number: int = -1,
+        *,
+        track: int = 0,
+        phase: StepPhase = StepPhase.UNKNOWN,
+        flags: StepFlags = NO_STEP_FLAGS,
+        context: SpanContext = NO_SPAN,
+        context_trace_flags: int = 0,
+        links: Sequence[SpanContext] = (),
+    ) -> None:
+        """Adds a step; see `Step` for what its fields mean."""
+        self._native.add_step(
+            start_ns,
+            end_ns,
+            number,
+            track,
+            phase,
+            flags,
+            (context.trace_id, context.span_id),
+            context_trace_flags,
+            [(link.trace_id, link.span_id) for link in links],
+        )
+
+    def add_link(self, from_event: int, to_event: int, link_type: LinkType) -> None:
+        """Links two events by the numbers that `add_event` returned."""
+        self._native.add_link(from_event, to_event, link_type)
+
+    def add_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Adds metadata; keys that were there already get the new values.
+
+        Raises:
+            TypeError, ValueError: it cannot be written as JSON.
+        """
+        self._native.add_metadata(json.dumps(dict(metadata), allow_nan=False).encode("ascii"))
+
+    def add_drops(self, reason: str, count: int) -> None:
+        """Counts events that were not recorded; reasons are those of `Recording.drops`."""
+        self._native.add_drops(reason, count)
+
+    def set_process(self, process_id: int, process_instance: int) -> None:
+        """Names the process that recorded."""
+        self._native.set_process(process_id, process_instance)
+
+    def set_stopped(self, stopped: bool) -> None:
+        """False for a recording that is not complete."""
+        self._native.set_stopped(stopped)
+
+    def cover(self, start_ns: int, end_ns: int) -> None:
+        """Widens the recording beyond its events and steps."""
+        self._native.cover(start_ns, end_ns)
+
+    def finish(self) -> Recording:
+        """Returns the recording and leaves the builder empty."""
+        return Recording(self._native.finish())
+
+
+def _utf8(name: str) -> bytes:
+    # Lone surrogates, as broken JSON has them, are no reason to lose an event.
+    return name.encode("utf-8", "surrogatepass")

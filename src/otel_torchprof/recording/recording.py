@@ -1,0 +1,232 @@
+"""The class `Recording`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof._native import core
+from otel_torchprof.errors import RecordingFormatError
+from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.inputs import InputValue, typed_inputs
+from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
+from otel_torchprof.recording.metadata import merge_metadata
+from otel_torchprof.recording.steps import SpanContext, Step
+from otel_torchprof.recording.tracks import Track
+from otel_torchprof.recording.tree import Tree
+
+
+class Recording:
+    """Everything that was recorded, in columns: one row an event, all times unix ns. Never changes.
+
+    Events are named by their row: `recording.events.start_ns[row]`, `recording.event_name(row)`.
+    """
+
+    def __init__(self, native: core.Recording) -> None:
+        self._native = native
+        self._damaged_inputs: set[int] = set()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Recording:
+        """Reads a `.tprof` file, also one that a process is still writing or was killed while writing.
+
+        A damaged file is read as far as it goes; `problems` says what was wrong with it.
+
+        Raises:
+            OSError: the file cannot be read.
+            RecordingFormatError: it is no recording, or nothing of it can be read.
+        """
+        file = os.fspath(path)
+        try:
+            return cls(core.open_recording(file))
+        except OSError as error:
+            raise _with_filename(error, file) from None
+        except RuntimeError as error:
+            raise RecordingFormatError(str(error)) from None
+
+    @classmethod
+    def empty(cls) -> Recording:
+        """A recording without events."""
+        return cls(core.RecordingBuilder().finish())
+
+    @property
+    def native(self) -> core.Recording:
+        """The native recording, for native code that takes one."""
+        return self._native
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.tprof` file (mode 0600); whatever had that name is replaced once it is complete.
+
+        `problems` are not part of the file.
+
+        Raises:
+            OSError: writing failed; nothing was left behind.
+            ValueError: the recording is larger than a file can be.
+        """
+        file = os.fspath(path)
+        try:
+            self._native.save(file)
+        except OSError as error:
+            raise _with_filename(error, file) from None
+
+    def __len__(self) -> int:
+        """The number of events."""
+        return len(self._native)
+
+    def __repr__(self) -> str:
+        return f"<Recording of {len(self)} events on {len(self.tracks)} tracks, {len(self.steps)} steps>"
+
+    @cached_property
+    def events(self) -> EventColumns:
+        """The columns."""
+        return EventColumns(self._native)
+
+    @cached_property
+    def links(self) -> LinkColumns:
+        """Links between events."""
+        return LinkColumns(self._native)
+
+    @cached_property
+    def tracks(self) -> tuple[Track, ...]:
+        """The threads and streams that events lie on."""
+        return tuple(Track(name, TrackKind(kind), *rest) for name, kind, *rest in self._native.tracks)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps, in order of start."""
+        return tuple(_step(*fields) for fields in self._native.steps)
+
+    def name(self, name_id: int) -> str:
+        """The name of a name id; ids count from 0, which is the empty name.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
+        return self._native.string(name_id)
+
+    def overload_name(self, name_id: int) -> str:
+        """The overload name that goes with a name id, as `Tensor` in `aten::add.Tensor`; empty when none."""
+        return self._native.overload(name_id)
+
+    @property
+    def name_count(self) -> int:
+        """The number of name ids."""
+        return self._native.string_count
+
+    def event_name(self, row: int) -> str:
+        """The name of an event."""
+        return self._native.string(int(self.events.name[row]))
+
+    def inputs(self, row: int) -> list[InputValue] | None:
+        """The recorded inputs of an op, in order; None when none were recorded or they are damaged."""
+        try:
+            decoded = self._native.inputs(row)
+        except ValueError:
+            self._damaged_inputs.add(row)
+            return None
+        return None if decoded is None else typed_inputs(decoded)
+
+    def input_shape_ids(self) -> npt.NDArray[np.uint32]:
+        """A number for each event, equal where the inputs have tensors of equal sizes in equal places.
+
+        0 stands for events without recorded inputs.
+        """
+        by_row, _example_row, _damaged = self._native.input_shape_ids()
+        return by_row
+
+    @cached_property
+    def _tree(self) -> Tree:
+        return Tree(self._native.tree())
+
+    def tree(self) -> Tree:
+        """Parents and self times; computed once."""
+        return self._tree
+
+    @cached_property
+    def _metadata(self) -> tuple[dict[str, Any], int]:
+        return merge_metadata(self._native.metadata_json)
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What is known of the run: its id, rank, versions."""
+        return MappingProxyType(self._metadata[0])
+
+    @property
+    def drops(self) -> Mapping[str, int]:
+        """How many events were not recorded, by reason."""
+        return self._native.drops
+
+    @property
+    def problems(self) -> Mapping[str, int]:
+        """What was wrong with the file, by name and how often; empty for a sound one."""
+        problems = self._native.problems
+        if self._metadata[1]:
+            problems["unreadable_metadata"] = self._metadata[1]
+        if self._damaged_inputs:
+            problems["damaged_inputs"] = len(self._damaged_inputs)
+        return problems
+
+    @property
+    def start_ns(self) -> int:
+        """When recording began, unix ns."""
+        return self._native.first_ns
+
+    @property
+    def end_ns(self) -> int:
+        """When recording ended, or the last time known of a recording that never was stopped; unix ns."""
+        return self._native.last_ns
+
+    @property
+    def clock_source(self) -> ClockSource:
+        """The clock that was read."""
+        return ClockSource(self._native.clock_source)
+
+    @property
+    def process_id(self) -> int:
+        """Of the process that recorded, 0 = not known."""
+        return self._native.process_id
+
+    @property
+    def process_instance(self) -> int:
+        """A random number that no other start of a process has, 0 = not known."""
+        return self._native.process_instance
+
+    @property
+    def stopped(self) -> bool:
+        """False for a recording that is not complete: its process is still recording, or was killed."""
+        return self._native.stopped
+
+
+def _step(
+    start_ns: int,
+    end_ns: int,
+    number: int,
+    track: int,
+    phase: int,
+    flags: int,
+    context: tuple[bytes, bytes],
+    context_trace_flags: int,
+    links: list[tuple[bytes, bytes]],
+) -> Step:
+    return Step(
+        start_ns,
+        end_ns,
+        number,
+        track,
+        StepPhase(phase),
+        StepFlags(flags),
+        SpanContext(*context),
+        context_trace_flags,
+        tuple(SpanContext(*link) for link in links),
+    )
+
+
+def _with_filename(error: OSError, file: str) -> OSError:
+    if error.errno is None:
+        return error
+    return OSError(error.errno, os.strerror(error.errno), file)
