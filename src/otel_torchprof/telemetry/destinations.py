@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from otel_torchprof.spans.span_data import SpanData
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.send_result import EXPORTER_FAILED, SHUT_DOWN, RequestSender, SendResult
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter
+
+    from otel_torchprof.spans.span_data import SpanData
 
 _logger = logging.getLogger(__name__)
 

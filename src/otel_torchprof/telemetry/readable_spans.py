@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from otel_torchprof.spans.span_data import SpanData
 from otel_torchprof.version import __version__
+
+if TYPE_CHECKING:
+    from otel_torchprof.spans.span_data import SpanData
 
 INSTRUMENTATION_SCOPE = InstrumentationScope("otel_torchprof", __version__)
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)

@@ -8,11 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from opentelemetry.sdk.resources import Resource
-
-from otel_torchprof.telemetry.run_identity import RunIdentity
 
 if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue
@@ -27,7 +25,20 @@ _UNKNOWN_SERVICE = "unknown_service"
 _NEVER_SENT = frozenset({"process.command_args", "process.command_line"})
 
 
-def build_resource(provider: TracerProvider | None, identity: RunIdentity) -> Resource:
+class Run(Protocol):
+    """What tells the processes of a job, and its restarts, apart; None outside a distributed job."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def restart(self) -> int: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def world_size(self) -> int | None: ...
+
+
+def build_resource(provider: TracerProvider | None, run: Run) -> Resource:
     """The resource of `provider`, or of the environment where it has none, with rank and run added.
 
     `service.instance.id` is replaced: the SDK's is random, ours is the same again after a restart of the job.
@@ -36,9 +47,10 @@ def build_resource(provider: TracerProvider | None, identity: RunIdentity) -> Re
     if not isinstance(base, Resource):
         base = Resource.create()
     attributes = {key: value for key, value in base.attributes.items() if key not in _NEVER_SENT}
-    attributes[_RANK] = identity.rank
-    attributes[_WORLD_SIZE] = identity.world_size
-    attributes[_SERVICE_INSTANCE_ID] = identity.instance_id
+    rank = run.rank or 0
+    attributes[_RANK] = rank
+    attributes[_WORLD_SIZE] = run.world_size or 1
+    attributes[_SERVICE_INSTANCE_ID] = f"{run.run_id}/{rank}/{run.restart}"
     if str(attributes.get(_SERVICE_NAME) or _UNKNOWN_SERVICE).startswith(_UNKNOWN_SERVICE):
         attributes[_SERVICE_NAME] = program_name() or attributes.get(_SERVICE_NAME) or _UNKNOWN_SERVICE
     return Resource(attributes, base.schema_url)

@@ -27,11 +27,6 @@ class RunIdentity:
     world_size: int = 1
     local_rank: int = 0
 
-    @property
-    def instance_id(self) -> str:
-        """The value of `service.instance.id`."""
-        return f"{self.run_id}/{self.rank}/{self.restart}"
-
 
 class _Launcher(NamedTuple):
     rank: str

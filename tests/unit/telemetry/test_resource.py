@@ -38,6 +38,13 @@ def test_the_providers_resource_is_extended() -> None:
     assert resource.schema_url == "https://schema.test"
 
 
+def test_a_process_that_is_no_rank_is_the_only_one() -> None:
+    run = SimpleNamespace(run_id="r", restart=0, rank=None, world_size=None)
+    attributes = build_resource(TracerProvider(resource=Resource({})), run).attributes
+    assert (attributes["torch.rank"], attributes["torch.world_size"]) == (0, 1)
+    assert attributes["service.instance.id"] == "r/0/0"
+
+
 def test_without_a_provider_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_SERVICE_NAME", "from-env")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=vision,deployment.environment.name=prod")

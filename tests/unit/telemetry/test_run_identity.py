@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.telemetry.run_identity import RunIdentity, random_run_id, read_run_identity
+from otel_torchprof.telemetry.run_identity import random_run_id, read_run_identity
 
 NAMES = [
     "RANK",
@@ -97,10 +97,6 @@ def test_a_forked_child_has_an_id_of_its_own() -> None:
 )
 def test_restart(environ: dict[str, str], restart: int) -> None:
     assert read_run_identity(environ).restart == restart
-
-
-def test_instance_id() -> None:
-    assert RunIdentity("123.0", restart=1, rank=7, world_size=8).instance_id == "123.0/7/1"
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.text(max_size=20)))
