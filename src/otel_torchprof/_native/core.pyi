@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 _Span: TypeAlias = tuple[bytes, bytes]  # trace id, span id
+# start ns, end ns, number, track, phase, flags, context, its trace flags, links; the name is for typing only
+StepFields: TypeAlias = tuple[int, int, int, int, int, int, _Span, int, list[_Span]]
 
 class Tree:
     @property
@@ -49,9 +51,8 @@ class Recording:
     # name, kind, process id, thread id, torch thread id, device, context
     @property
     def tracks(self) -> list[tuple[str, int, int, int, int, int, int]]: ...
-    # start ns, end ns, number, track, phase, flags, context, its trace flags, links
     @property
-    def steps(self) -> list[tuple[int, int, int, int, int, int, _Span, int, list[_Span]]]: ...
+    def steps(self) -> list[StepFields]: ...
     @property
     def string_count(self) -> int: ...
     def string(self, id: int, /) -> str: ...
@@ -159,3 +160,43 @@ class RecordingBuilder:
     def set_stopped(self, stopped: bool) -> None: ...
     def cover(self, start_ns: int, end_ns: int) -> None: ...
     def finish(self) -> Recording: ...
+
+# --- Spans ---
+
+_AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...]
+# trace id, span id, link type
+_RootLink: TypeAlias = tuple[bytes, int, str]
+# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links
+_Root: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, str, list[_RootLink]]
+# trace id, span id, attributes
+_Link: TypeAlias = tuple[int, int, dict[str, _AttributeValue]]
+# name, trace id, span id, parent span id, start ns, end ns, attributes, links
+_SpanFields: TypeAlias = tuple[str, int, int, int, int, int, dict[str, _AttributeValue], list[_Link]]
+
+class SpanPlan:
+    def __len__(self) -> int: ...
+    def span(self, index: int) -> _SpanFields: ...
+    # payload, spans, stripped spans
+    def encode(
+        self,
+        resource: bytes,
+        scope_name: str,
+        scope_version: str,
+        schema_url: str,
+        max_request_bytes: int,
+        max_request_spans: int,
+    ) -> list[tuple[bytes, int, int]]: ...
+    # trace id, span id, spans, folded events, largest size in bytes
+    def stats(self) -> list[tuple[int, int, int, int, int]]: ...
+
+def plan_spans(
+    recording: Recording,
+    roots: list[_Root],
+    max_spans_per_trace: int,
+    max_trace_bytes: int,
+    min_span_duration_ns: int,
+    runtime_spans: bool,
+) -> SpanPlan: ...
+def step_ids(run_id: str, restart: int, rank: int, number: int) -> tuple[int, int]: ...
+def capture_ids(recording: Recording) -> tuple[int, int]: ...
+def span_attribute_names() -> list[str]: ...

@@ -100,7 +100,7 @@ class Recording:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps, in order of start."""
-        return tuple(_step(*fields) for fields in self._native.steps)
+        return tuple(_step(fields) for fields in self._native.steps)
 
     def name(self, name_id: int) -> str:
         """The name of a name id; ids count from 0, which is the empty name.
@@ -202,17 +202,8 @@ class Recording:
         return self._native.stopped
 
 
-def _step(
-    start_ns: int,
-    end_ns: int,
-    number: int,
-    track: int,
-    phase: int,
-    flags: int,
-    context: tuple[bytes, bytes],
-    context_trace_flags: int,
-    links: list[tuple[bytes, bytes]],
-) -> Step:
+def _step(fields: core.StepFields) -> Step:
+    start_ns, end_ns, number, track, phase, flags, context, context_trace_flags, links = fields
     return Step(
         start_ns,
         end_ns,
