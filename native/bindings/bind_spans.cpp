@@ -118,7 +118,7 @@ nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
                         span.start_ns, span.end_ns, attributes.take(), links);
 }
 
-nb::tuple encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,
+nb::list encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,
                  const std::string& scope_version, const std::string& schema_url,
                  std::size_t max_request_bytes, std::size_t max_request_spans) {
   OtlpOptions options;
@@ -128,17 +128,18 @@ nb::tuple encode(const SpanPlan& plan, const nb::bytes& resource, const std::str
   options.schema_url = schema_url;
   options.max_request_bytes = max_request_bytes;
   options.max_request_spans = max_request_spans;
-  OtlpRequests encoded;
+  std::vector<OtlpRequest> encoded;
   {
     const nb::gil_scoped_release release;
     encoded = encode_otlp(plan, options);
   }
   nb::list requests;
-  for (OtlpRequest& request : encoded.requests) {
-    requests.append(nb::make_tuple(nb::bytes(request.payload.data(), request.payload.size()), request.spans));
+  for (OtlpRequest& request : encoded) {
+    requests.append(nb::make_tuple(nb::bytes(request.payload.data(), request.payload.size()), request.spans,
+                                   request.stripped_spans));
     request.payload = {};  // one copy at a time
   }
-  return nb::make_tuple(requests, encoded.stripped_spans);
+  return requests;
 }
 
 nb::list stats(const SpanPlan& plan) {

@@ -150,20 +150,23 @@ class RequestEncoder {
                       3 * 6;
   }
 
-  OtlpRequests encode() {
+  std::vector<OtlpRequest> encode() {
     for (std::size_t i = 0; i < plan_.spans.size(); ++i) {
       const std::size_t begin = spans_.size();
+      bool is_stripped = false;
       write_span(i, SpanParts::kAll);
       if (overhead_bytes_ + spans_.size() - begin > options_.max_request_bytes) {
         spans_.truncate(begin);
         write_stripped(i);
+        is_stripped = true;
       }
       const bool too_large = overhead_bytes_ + spans_.size() > options_.max_request_bytes;
       if (count_ != 0 && (too_large || count_ == options_.max_request_spans)) finish_request(begin);
       ++count_;
+      stripped_ += is_stripped ? 1 : 0;
     }
     if (count_ != 0) finish_request(spans_.size());
-    return std::move(result_);
+    return std::move(requests_);
   }
 
  private:
@@ -174,7 +177,6 @@ class RequestEncoder {
       spans_.truncate(begin);
       write_span(index, SpanParts::kNoAttributesNoLinks);
     }
-    ++result_.stripped_spans;
   }
 
   void write_span(std::size_t index, SpanParts parts) {
@@ -242,13 +244,15 @@ class RequestEncoder {
     tail.bytes_field_unless_empty(field::kScopeSpansSchemaUrl, options_.schema_url);
     tail.bytes_field_unless_empty(field::kResourceSpansSchemaUrl, options_.schema_url);
 
-    OtlpRequest& request = result_.requests.emplace_back();
+    OtlpRequest& request = requests_.emplace_back();
     request.spans = count_;
+    request.stripped_spans = stripped_;
     request.payload.reserve(head.size() + end + tail.size());
     request.payload.append(head.view()).append(spans_.view().substr(0, end)).append(tail.view());
 
     spans_.remove_front(end);
     count_ = 0;
+    stripped_ = 0;
   }
 
   const SpanPlan& plan_;
@@ -256,13 +260,14 @@ class RequestEncoder {
   ProtobufWriter scope_;
   ProtobufWriter spans_;  // of the request in the making; reused
   std::uint32_t count_ = 0;
+  std::uint32_t stripped_ = 0;
   std::size_t overhead_bytes_ = 0;
-  OtlpRequests result_;
+  std::vector<OtlpRequest> requests_;
 };
 
 }  // namespace
 
-OtlpRequests encode_otlp(const SpanPlan& plan, const OtlpOptions& options) {
+std::vector<OtlpRequest> encode_otlp(const SpanPlan& plan, const OtlpOptions& options) {
   return RequestEncoder(plan, options).encode();
 }
 

@@ -23,13 +23,10 @@ struct OtlpOptions {
 struct OtlpRequest {
   std::string payload;
   std::uint32_t spans = 0;
+  std::uint32_t stripped_spans = 0;  // of these, too large for any request: sent without attributes
 };
 
-struct OtlpRequests {
-  std::vector<OtlpRequest> requests;  // none for a plan without spans
-  std::uint64_t stripped_spans = 0;   // too large for a request of their own: sent without attributes
-};
-
-[[nodiscard]] OtlpRequests encode_otlp(const SpanPlan& plan, const OtlpOptions& options);
+// None for a plan without spans.
+[[nodiscard]] std::vector<OtlpRequest> encode_otlp(const SpanPlan& plan, const OtlpOptions& options);
 
 }  // namespace torchprof

@@ -139,11 +139,11 @@ TEST_CASE("the bound on a span's size holds") {
     const SpanPlan plan = plan_of(recording, {.max_spans_per_trace = 30});
     OtlpOptions one_each;
     one_each.max_request_spans = 1;
-    const OtlpRequests encoded = encode_otlp(plan, one_each);
-    REQUIRE(encoded.requests.size() == plan.spans.size());
+    const std::vector<OtlpRequest> encoded = encode_otlp(plan, one_each);
+    REQUIRE(encoded.size() == plan.spans.size());
     for (std::size_t i = 0; i < plan.spans.size(); ++i) {
       // Around a span: three headers, the empty resource and scope.
-      CHECK(encoded.requests[i].payload.size() <= max_encoded_bytes(plan, i) + 3 * 4 + 4);
+      CHECK(encoded[i].payload.size() <= max_encoded_bytes(plan, i) + 3 * 4 + 4);
     }
   }
 }

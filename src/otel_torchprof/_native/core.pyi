@@ -167,7 +167,7 @@ _AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...
 # trace id, span id, link type
 _RootLink: TypeAlias = tuple[bytes, int, str]
 # trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links
-_Root: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, str, list[_RootLink]]
+_Root: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, str, Sequence[_RootLink]]
 # trace id, span id, attributes
 _Link: TypeAlias = tuple[int, int, dict[str, _AttributeValue]]
 # name, trace id, span id, parent span id, start ns, end ns, attributes, links
@@ -191,7 +191,7 @@ class SpanPlan:
 
 def plan_spans(
     recording: Recording,
-    roots: list[_Root],
+    roots: Sequence[_Root],
     max_spans_per_trace: int,
     max_trace_bytes: int,
     min_span_duration_ns: int,

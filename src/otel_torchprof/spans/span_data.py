@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-AttributeValue: TypeAlias = str | bool | int | float | Sequence[str] | Sequence[bool] | Sequence[int] | Sequence[float]
+AttributeValue: TypeAlias = (
+    str | bool | int | float | Sequence[str] | Sequence[bool] | Sequence[int] | Sequence[float]
+)
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 
 
@@ -35,8 +37,8 @@ class SpanEvent:
 class SpanData:
     """One finished span of kind INTERNAL.
 
-    `parent_span_id` is 0 for a root. `error` is the status description of a failed span (it may be empty), None
-    where nothing failed: the status is then unset.
+    `parent_span_id` is 0 for a root. `error` is the status description of a failed span (it may be empty),
+    None where nothing failed: the status is then unset.
     """
 
     name: str

@@ -1,0 +1,314 @@
+"""The names of span and link attributes: what each means, its type, its unit, where it stands.
+
+`docs/semantic-conventions.md` is made from this module; the recorder's native half has the same names, and a
+test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA_URL = "https://github.com/otel-torchprof/otel-torchprof/schemas/0.1.0"
+
+AttributeType = Literal["string", "string[]", "int", "int[]", "boolean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute. `unit` is a UCUM code, "" where there is none; `on` says which spans carry it."""
+
+    name: str
+    type: AttributeType
+    unit: str
+    on: str
+    meaning: str
+
+
+THREAD_ID = "thread.id"
+THREAD_NAME = "thread.name"
+CUDA_DEVICE_INDEX = "cuda.device.index"
+CUDA_STREAM_ID = "cuda.stream.id"
+ORIGINAL_NAME = "torch.original_name"
+SCOPE = "torch.scope"
+EVENT_KIND = "torch.event.kind"
+OP_OVERLOAD = "torch.op.overload"
+SELF_TIME_NS = "torch.self_time_ns"
+SEQUENCE_NUMBER = "torch.sequence_number"
+FORWARD_THREAD_ID = "torch.forward_thread.id"
+AUTOGRAD_THREAD_ID = "torch.autograd_thread.id"
+ASYNC = "torch.async"
+END_THREAD_ID = "torch.end_thread.id"
+UNFINISHED = "torch.unfinished"
+INPUT_SHAPES = "torch.input.shapes"
+INPUT_TYPES = "torch.input.types"
+INPUT_STRIDES = "torch.input.strides"
+INPUT_VALUES = "torch.input.values"
+INPUT_CUT = "torch.input.cut"
+DEVICE_TIME_NS = "torch.device.time_ns"
+KERNEL_COUNT = "torch.kernel.count"
+KERNEL_NAMES = "torch.kernel.names"
+CORRELATION_ID = "torch.correlation_id"
+CORRELATION_IDS = "torch.correlation_ids"
+LINK_TYPE = "torch.link.type"
+FOLDED_COUNT = "torch.folded.count"
+FOLDED_TIME_NS = "torch.folded.time_ns"
+FOLDED_DEVICE_TIME_NS = "torch.folded.device_time_ns"
+FOLDED_NAMES = "torch.folded.names"
+STEP_NUMBER = "torch.step.number"
+STEP_PHASE = "torch.step.phase"
+STEP_PARTIAL = "torch.step.partial"
+STEP_CROSSING = "torch.step.crossing"
+
+_OPS = "ops, user spans"
+_THREADS = "ops, user spans, runtime calls, steps"
+_DEVICE = "kernels, copies, memsets"
+_LAUNCHERS = "steps, lanes, ops and user spans that launched device work or hold such"
+_FOLDED = "spans with folded ones"
+
+SPAN_ATTRIBUTES = (
+    Attribute(
+        THREAD_ID, "int", "", _THREADS, "The operating system's id of the thread (OpenTelemetry's attribute)."
+    ),
+    Attribute(THREAD_NAME, "string", "", _THREADS, "The thread's name (OpenTelemetry's attribute)."),
+    Attribute(
+        CUDA_DEVICE_INDEX, "int", "", f"lanes, {_DEVICE}", "As OpenTelemetry's eBPF instrumentation has it."
+    ),
+    Attribute(CUDA_STREAM_ID, "int", "", f"lanes, {_DEVICE}", "The stream on which it ran."),
+    Attribute(
+        ORIGINAL_NAME,
+        "string",
+        "",
+        "spans whose name was shortened",
+        "The name as recorded, where the span has a shorter or more general one. Bytes that are not valid "
+        "UTF-8 and control characters stand as `\\xNN`, here and in all other text.",
+    ),
+    Attribute(
+        SCOPE,
+        "string",
+        "",
+        _OPS,
+        "`at::RecordScope`: `function`, `backward_function`, `torchscript_function`, `user_scope`, ...",
+    ),
+    Attribute(
+        EVENT_KIND,
+        "string",
+        "",
+        f"{_DEVICE}, runtime calls, Python frames, modules",
+        "What the span is when it is no op: `kernel`, `memcpy`, `memset`, `sync`, `annotation`, `runtime`, "
+        "`driver`, `python`, `python_c`, `module`, `overhead`, `span`, `other`.",
+    ),
+    Attribute(OP_OVERLOAD, "string", "", "ops", "The overload of the operator: `Tensor`, `out`, ..."),
+    Attribute(
+        SELF_TIME_NS,
+        "int",
+        "ns",
+        f"{_OPS}, runtime calls",
+        "Duration without what synchronous children on the same thread cover of it.",
+    ),
+    Attribute(
+        SEQUENCE_NUMBER, "int", "", "ops", "Autograd's number: a forward op and its backward op share it."
+    ),
+    Attribute(
+        FORWARD_THREAD_ID,
+        "int",
+        "",
+        "backward ops",
+        "Torch's id of the thread on which the forward op ran; equals the forward op's "
+        "`torch.autograd_thread.id`.",
+    ),
+    Attribute(AUTOGRAD_THREAD_ID, "int", "", "forward ops with a linked backward op", "Torch's thread id."),
+    Attribute(
+        ASYNC, "boolean", "", "asynchronous ops", "True: it ends when its future does; nothing is its child."
+    ),
+    Attribute(
+        END_THREAD_ID, "int", "", "ops that ended on another thread", "Id of the thread on which it ended."
+    ),
+    Attribute(UNFINISHED, "boolean", "", "spans", "True: still open when recording ended; so is its end."),
+    Attribute(
+        INPUT_SHAPES,
+        "string",
+        "",
+        "ops, when shapes are recorded",
+        "A JSON array with one item an argument: `[[2,3],null]`; null for what is no tensor.",
+    ),
+    Attribute(
+        INPUT_TYPES,
+        "string",
+        "",
+        "ops, when shapes are recorded",
+        'A JSON array: dtypes of tensors and types of others: `["float32","int"]`.',
+    ),
+    Attribute(INPUT_STRIDES, "string", "", "ops, when shapes are recorded", "A JSON array: `[[3,1],null]`."),
+    Attribute(
+        INPUT_VALUES,
+        "string",
+        "",
+        "ops with arguments that are no tensors",
+        "A JSON array: numbers, strings, short lists; null for tensors and None.",
+    ),
+    Attribute(
+        INPUT_CUT, "boolean", "", "ops", "True: the inputs were longer; JSON values may end in the middle."
+    ),
+    Attribute(
+        DEVICE_TIME_NS,
+        "int",
+        "ns",
+        _LAUNCHERS,
+        "Time of the kernels, copies and memsets launched by the span and by all within it, folded or not; "
+        "of a lane, what ran on it.",
+    ),
+    Attribute(KERNEL_COUNT, "int", "{kernel}", _LAUNCHERS, "Kernels launched, counted likewise."),
+    Attribute(
+        KERNEL_NAMES,
+        "string[]",
+        "",
+        _LAUNCHERS,
+        "Up to five names, the longest in total first, each with its count: `gemm (3)`.",
+    ),
+    Attribute(
+        CORRELATION_ID,
+        "int",
+        "",
+        f"{_DEVICE}, what launched one of them",
+        "The same number on a kernel and on the span that launched it.",
+    ),
+    Attribute(
+        CORRELATION_IDS,
+        "int[]",
+        "",
+        "spans that launched several",
+        "The numbers of what the span launched, up to 32.",
+    ),
+    Attribute(
+        LINK_TYPE,
+        "string",
+        "",
+        "links; both spans of a link",
+        "Why two spans are linked: `forward_backward`, `launch`, `previous_step`, `context`, `request`, "
+        "`crossing`, `other`. On a span with links of several types they are joined by commas. Steps carry "
+        "it on their links only.",
+    ),
+    Attribute(FOLDED_COUNT, "int", "{event}", _FOLDED, "Events that became part of this span."),
+    Attribute(FOLDED_TIME_NS, "int", "ns", _FOLDED, "Their CPU self time."),
+    Attribute(
+        FOLDED_DEVICE_TIME_NS,
+        "int",
+        "ns",
+        "lanes and steps with folded kernels, copies or memsets",
+        "Durations of these. With the durations of the kernel spans that were kept it makes the trace's "
+        "whole device time.",
+    ),
+    Attribute(
+        FOLDED_NAMES,
+        "string[]",
+        "",
+        _FOLDED,
+        "Up to five names, the longest in total first, each with its count: `aten::add (12)`.",
+    ),
+    Attribute(
+        STEP_NUMBER, "int", "", "steps", "Number of the step, from 0; of torch's profiler where it marked it."
+    ),
+    Attribute(STEP_PHASE, "string", "", "steps", "`train`, `eval` or `infer`, where known."),
+    Attribute(
+        STEP_PARTIAL,
+        "boolean",
+        "",
+        "steps",
+        "True: recording began or ended within it, or it holds events from before the first or after the "
+        "last step.",
+    ),
+    Attribute(
+        STEP_CROSSING,
+        "boolean",
+        "",
+        "spans not within their step",
+        "True: the span began in the step and outlasts it, or lies outside all steps. It stands beside the "
+        "step, under the step's parent, with a link to the step.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanKind:
+    """One row of the table of spans."""
+
+    event: str
+    name: str
+    parent: str
+    links: str
+
+
+SPAN_KINDS = (
+    SpanKind(
+        "step",
+        "`torch.step`",
+        "the span current at its start, or none",
+        "the previous captured step; the contexts it works for",
+    ),
+    SpanKind("recording without steps", "`torch.capture`", "none", "none"),
+    SpanKind(
+        "op, user span, module, Python frame",
+        "its own; `ProfilerStep#12` is `torch.step`; compile ids and hashes are left out",
+        "the enclosing event, else the step",
+        "backward op to its forward op",
+    ),
+    SpanKind(
+        "runtime or driver call",
+        "its own; folded into the op unless asked for",
+        "the op that made it",
+        "none",
+    ),
+    SpanKind("device lane", "`cuda:0 stream 7`", "the step", "none"),
+    SpanKind(
+        "kernel, copy, memset",
+        "the function's qualified name without types; `Memcpy HtoD`",
+        "its lane",
+        "the launching call or op",
+    ),
+)
+
+_INTRODUCTION = f"""\
+# Semantic conventions
+
+<!-- Made from src/otel_torchprof/semconv.py by `python -m otel_torchprof.semconv`: change that. -->
+
+The spans that otel-torchprof sends, and their attributes. All spans are of kind INTERNAL with
+status unset; names have at most 255 characters, text values at most 2,047 bytes. The schema URL is
+`{SCHEMA_URL}`.
+
+Back ends do not join over links, and some drop the attributes of links. So what a link says also
+stands as attributes on both of its spans: search for a `torch.correlation_id`, or for a
+`torch.sequence_number` together with `torch.forward_thread.id` and `torch.autograd_thread.id`.
+"""
+
+_FOLDING = """\
+## Folding
+
+A trace holds at most `MAX_SPANS_PER_TRACE` spans and `MAX_TRACE_BYTES` bytes (see
+[configuration](configuration.md)). Above that, the cheapest subtrees become part of the span that
+encloses them, which counts them in `torch.folded.*`. The cost of a subtree is the larger of its CPU
+self time and its device time; spans on devices have half of the budget, and either side has what
+the other leaves. The outermost events that make up 95 % of the step's own thread are kept before
+all others. A link to or from a folded span moves to the span it became part of.
+
+Nothing is lost: in each trace, the sum of `torch.self_time_ns` and `torch.folded.time_ns` over all
+spans is the same whatever the budget, to the nanosecond, and so is the sum of the durations of
+kernels, copies and memsets and of `torch.folded.device_time_ns`.
+"""
+
+
+def render_page() -> str:
+    """The text of docs/semantic-conventions.md."""
+    lines = [_INTRODUCTION, "## Spans", "", "| event | span name | parent | links |", "|---|---|---|---|"]
+    lines += [f"| {kind.event} | {kind.name} | {kind.parent} | {kind.links} |" for kind in SPAN_KINDS]
+    lines += ["", "## Attributes", "", "| attribute | type | unit | on | meaning |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{attribute.name}` | {attribute.type} | {attribute.unit} | {attribute.on} | {attribute.meaning} |"
+        for attribute in SPAN_ATTRIBUTES
+    ]
+    return "\n".join([*lines, "", _FOLDING])
+
+
+if __name__ == "__main__":
+    print(render_page(), end="")
