@@ -95,14 +95,15 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Settings:
         """Read settings from `environ`; a bad value is logged and switches that part off. Never raises."""
         values: dict[str, Any] = {}
+        switched_off: dict[str, Any] = {}
         for setting in SETTINGS:
             try:
                 values[setting.field] = setting.read({}, environ)
             except SettingError as error:
-                values.update(setting.when_bad)
+                switched_off.update(setting.when_bad)
                 off = "otel-torchprof is off" if setting.when_bad else "it is ignored"
                 _logger.error("%s: %s", off, error)
-        return cls(**values)
+        return cls(**{**values, **switched_off})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,120 @@
+"""Recording a part of a program by hand: `with profile() as prof: ...`, in the shape of torch.profiler."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from otel_torchprof.recorder.steps import StepSource, process_steps
+from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from otel_torchprof.recorder.capture import Capture
+    from otel_torchprof.recording import Recording
+
+_DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
+
+
+class profile:
+    """Records every op of every thread from `start()` to `stop()`, or inside `with`.
+
+    Several may record at the same time, each with a recording of its own that holds all events.
+
+    Args:
+        record_shapes: also record shapes, dtypes, strides and plain values of the inputs of ops.
+        path: a `.tprof` file to record into; it can be read even if the process is killed. None records
+            into memory; `prof.recording.save(path)` saves that.
+        buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        record_shapes: bool = False,
+        path: str | os.PathLike[str] | None = None,
+        buffer_size_bytes: int = _DEFAULT_BUFFER_SIZE_BYTES,
+    ) -> None:
+        self.record_shapes = record_shapes
+        self.path = path
+        self.buffer_size_bytes = buffer_size_bytes
+        self.step_num = 0
+        self._capture: Capture | None = None
+        self._recording: Recording | None = None
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded, once `stop()` was called.
+
+        Raises:
+            RuntimeError: it was not.
+        """
+        if self._recording is None:
+            raise RuntimeError("there is no recording yet: leave the `with` block, or call stop(), first")
+        return self._recording
+
+    def start(self) -> None:
+        """Begin to record, with step 0.
+
+        Raises:
+            ImportError: torch is not installed.
+            BridgeUnavailable: ops cannot be recorded with this torch on this machine; it says what to do.
+            OSError: the file cannot be made.
+            RuntimeError: it was started before, or too many record already.
+        """
+        if self._capture is not None:
+            raise RuntimeError("a profile records once: make another")
+        importlib.import_module("torch")
+        from otel_torchprof.recorder.capture import Capture
+
+        capture = Capture(
+            self.path, record_shapes=self.record_shapes, buffer_size_bytes=self.buffer_size_bytes
+        )
+        capture.start()
+        capture.begin_step(0, flags=STEP_HAS_NUMBER | STEP_PARTIAL)
+        self._capture = capture
+
+    def step(self) -> None:
+        """End a step and begin the next. It is an explicit step of the program too, as with `step()`.
+
+        Raises:
+            RuntimeError: it does not record.
+        """
+        if self._capture is None or self._recording is not None:
+            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
+        self.step_num += 1
+        self._capture.begin_step(self.step_num, flags=STEP_HAS_NUMBER)
+        process_steps.advance(StepSource.EXPLICIT, self)
+
+    def stop(self) -> None:
+        """Stop recording; again, it does nothing.
+
+        Raises:
+            RuntimeError: it was never started.
+        """
+        if self._capture is None:
+            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
+        if self._recording is None:
+            self._recording = self._capture.stop()
+            process_steps.forget(self)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "record_function":  # torch's own: it must work under torch.jit.script and torch.compile
+        return importlib.import_module("torch.autograd.profiler").record_function
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,149 @@
+"""From finished recordings to sent spans: recording -> roots -> plan -> requests or span objects."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+
+from otel_torchprof.telemetry.context import StepPlacement, StepPlacer, current_span
+from otel_torchprof.telemetry.counters import ExportCounters
+from otel_torchprof.telemetry.exporters import destination_for, destinations_from_environment
+from otel_torchprof.telemetry.pipeline import ExportPipeline, max_jitter_s
+from otel_torchprof.telemetry.resource import build_resource, serialize_resource
+from otel_torchprof.telemetry.run_identity import RunIdentity, read_run_identity
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import TracerProvider
+
+    from otel_torchprof.recording import Recording
+    from otel_torchprof.spans import EncodedRequest, RootLink, SpanData, SpanLimits, SpanPlan
+
+# What an event takes while its recording waits: its record, and about as much again once it is in columns.
+_BYTES_PER_EVENT = 128
+
+
+class SpanSink:
+    """Turns recordings into spans and sends them, in the background. Nothing of it raises after it is made.
+
+    Args:
+        max_spans_per_trace, max_trace_bytes, min_span_duration_ns: see `SpanLimits`.
+        run_id: instead of the launcher's.
+        tracer_provider: gives resource and sampler; None asks for the global one when it is needed.
+        span_exporter: takes the spans; None asks `OTEL_TRACES_EXPORTER`.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_spans_per_trace: int,
+        max_trace_bytes: int,
+        min_span_duration_ns: int,
+        run_id: str | None = None,
+        tracer_provider: TracerProvider | None = None,
+        span_exporter: SpanExporter | None = None,
+    ) -> None:
+        self.counters = ExportCounters()
+        self._max_spans_per_trace = max_spans_per_trace
+        self._max_trace_bytes = max_trace_bytes
+        self._min_span_duration_ns = min_span_duration_ns
+        self._run_id = run_id
+        self._tracer_provider = tracer_provider
+        self._placer = StepPlacer(self._provider)
+        self._last_step: RootLink | None = None
+        if span_exporter is None:
+            destinations = destinations_from_environment(os.environ, self.resource, self.counters)
+        else:
+            destinations = [destination_for(span_exporter, self.resource, self.counters)]
+        jitter_s = max_jitter_s(self.identity.world_size)
+        self._pipeline = ExportPipeline(destinations, self.counters, max_jitter_s=jitter_s)
+
+    @property
+    def identity(self) -> RunIdentity:
+        """The run that this process is part of; a forked child has one of its own."""
+        identity = read_run_identity(os.environ)
+        return identity if self._run_id is None else replace(identity, run_id=self._run_id)
+
+    def resource(self) -> Resource:
+        """The resource of all spans, as it is known by now."""
+        return build_resource(self._provider(), self.identity)
+
+    def place_step(self, number: int) -> StepPlacement:
+        """Decide where the step that begins now goes, from the context of the calling thread."""
+        from otel_torchprof.spans import step_ids
+
+        root_trace_id, _ = step_ids(self.identity, number)
+        return self._placer.place(current_span(), root_trace_id)
+
+    def submit(self, make_recording: Callable[[], Recording], events: int, unsampled_steps: Set[int]) -> bool:
+        """Queue a recording; False (and a count) when the queue is full. Never waits.
+
+        Args:
+            make_recording: called on the export thread.
+            events: about how many events it holds.
+            unsampled_steps: numbers of the steps whose spans are not wanted.
+        """
+        return self._pipeline.submit(_RecordingWork(self, make_recording, events, unsampled_steps))
+
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all that was submitted has been tried; False when `timeout_s` did not suffice."""
+        return self._pipeline.flush(timeout_s)
+
+    def shutdown(self, timeout_s: float) -> bool:
+        """Send what is queued and close; False when not all went out within `timeout_s`. Idempotent."""
+        return self._pipeline.shutdown(timeout_s)
+
+    def plan(self, recording: Recording, unsampled_steps: Set[int]) -> SpanPlan:
+        """Plan the spans of `recording`; on the export thread, one recording after the other."""
+        from otel_torchprof.spans import RootLink, plan_spans, roots_from_steps
+
+        sampled = [step.number not in unsampled_steps for step in recording.steps]
+        roots = roots_from_steps(recording, self.identity, sampled=sampled, previous=self._last_step)
+        for root in roots:
+            if root.step >= 0 and root.is_sampled:
+                self._last_step = RootLink(root.trace_id, root.span_id, "previous_step")
+        return plan_spans(recording, roots, self._limits())
+
+    def _limits(self) -> SpanLimits:
+        from otel_torchprof.spans import SpanLimits
+
+        return SpanLimits(
+            max_spans_per_trace=self._max_spans_per_trace,
+            max_trace_bytes=self._max_trace_bytes,
+            min_span_duration_ns=self._min_span_duration_ns,
+        )
+
+    def _provider(self) -> TracerProvider:
+        return self._tracer_provider or trace.get_tracer_provider()
+
+
+class _RecordingWork:
+    """One recording on its way out; planned once, for all destinations."""
+
+    def __init__(
+        self,
+        sink: SpanSink,
+        make_recording: Callable[[], Recording],
+        events: int,
+        unsampled_steps: Set[int],
+    ) -> None:
+        self._sink = sink
+        self._make_recording = make_recording
+        self._unsampled_steps = unsampled_steps
+        self.size_bytes = events * _BYTES_PER_EVENT
+
+    @functools.cached_property
+    def _plan(self) -> SpanPlan:
+        return self._sink.plan(self._make_recording(), self._unsampled_steps)
+
+    def requests(self) -> Iterable[EncodedRequest]:
+        return self._plan.encode(serialize_resource(self._sink.resource()))
+
+    def spans(self) -> Iterable[SpanData]:
+        return self._plan.spans()

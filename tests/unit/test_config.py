@@ -1,0 +1,205 @@
+"""Settings: from the environment, from options, and what becomes of bad values."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_torchprof import environment_variables
+from otel_torchprof.config import (
+    SETTINGS,
+    Configuration,
+    Mode,
+    SettingError,
+    Settings,
+    StepRule,
+)
+from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule
+
+PREFIX = "OTEL_PYTHON_TORCHPROF_"
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+GOOD: dict[str, tuple[str, str, Any]] = {
+    "ENABLED": ("False", "enabled", False),
+    "MODE": ("TRACE", "mode", Mode.TRACE),
+    "SCHEDULE": ("active=2", "schedule", CycleSchedule(active=2)),
+    "INTERVAL": ("0.5", "interval_s", 0.5),
+    "STEP": ("explicit", "step", StepRule.EXPLICIT),
+    "RECORD_SHAPES": (" on ", "record_shapes", True),
+    "MAX_SPANS_PER_TRACE": ("0", "max_spans_per_trace", 0),
+    "MAX_TRACE_BYTES": ("1.5 MiB", "max_trace_bytes", 1_572_864),
+    "MIN_SPAN_DURATION_US": ("2.5", "min_span_duration_us", 2.5),
+    "RECORDING_DIR": ("/data/x", "recording_dir", Path("/data/x")),
+    "BUFFER_SIZE_MB": ("1", "buffer_size_mb", 1),
+    "RUN_ID": ("night 7", "run_id", "night 7"),
+}
+
+# value, what it sets when it is loaded automatically
+BAD: dict[str, list[str]] = {
+    "ENABLED": ["maybe", "2"],
+    "MODE": ["all", "trace,metrics"],
+    "SCHEDULE": ["5", "active=0", "skip=3"],
+    "INTERVAL": ["0", "-1", "soon", "nan", "inf"],
+    "STEP": ["module", "batch"],
+    "RECORD_SHAPES": ["some"],
+    "MAX_SPANS_PER_TRACE": ["-1", "2.5", "many"],
+    "MAX_TRACE_BYTES": ["-1", "2 MBs", "MB", "nanMB"],
+    "MIN_SPAN_DURATION_US": ["-0.1", "x"],
+    "BUFFER_SIZE_MB": ["0", "1.5"],
+    "RUN_ID": ["a\nb", "x" * 129],
+}
+SWITCHES_OFF = {"ENABLED", "MODE", "SCHEDULE", "INTERVAL", "STEP"}
+BAD_CASES = [(name, value) for name, values in BAD.items() for value in values]
+
+
+def test_defaults() -> None:
+    settings = Settings.from_environment({})
+    assert settings == Settings()
+    assert settings.records_spans
+    assert (settings.interval_s, settings.max_spans_per_trace, settings.max_trace_bytes) == (
+        600,
+        2_000,
+        2_000_000,
+    )
+    assert isinstance(settings.make_schedule(), IntervalSchedule)
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert {setting.variable for setting in SETTINGS} == {PREFIX + name for name in GOOD}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_setting_from_the_environment(name: str) -> None:
+    text, field, value = GOOD[name]
+    settings = Settings.from_environment({PREFIX + name: text})
+    assert settings == Settings(**{field: value})
+    assert Settings.from_options({}, {PREFIX + name: text}) == settings
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_an_option_wins_over_the_environment(name: str) -> None:
+    text, field, value = GOOD[name]
+    environ = {PREFIX + name: BAD.get(name, ["/elsewhere"])[0]}
+    assert Settings.from_options({name.lower(): text}, environ) == Settings(**{field: value})
+
+
+def test_options_of_their_own_types() -> None:
+    settings = Settings.from_options(
+        {"enabled": False, "interval": 5, "record_shapes": True, "max_trace_bytes": 10, "schedule": None}, {}
+    )
+    assert settings == Settings(enabled=False, interval_s=5.0, record_shapes=True, max_trace_bytes=10)
+
+
+def test_an_empty_variable_is_not_set() -> None:
+    assert Settings.from_environment({PREFIX + name: " " for name in GOOD}) == Settings()
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_CASES)
+def test_a_bad_value_raises_by_hand(name: str, value: str) -> None:
+    for options, environ in (({}, {PREFIX + name: value}), ({name.lower(): value}, {})):
+        with pytest.raises(SettingError) as caught:
+            Settings.from_options(options, environ)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert name in message.upper()
+        assert repr(value) in message
+        assert "; give " in message
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_CASES)
+def test_a_bad_value_is_logged_and_that_part_off_when_loaded_automatically(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings.from_environment({PREFIX + name: value})
+    if name in SWITCHES_OFF:
+        assert not settings.records_spans
+    else:
+        assert settings == Settings()
+    (record,) = caplog.records
+    assert record.levelno == logging.ERROR
+    assert PREFIX + name in record.getMessage()
+    assert repr(value) in record.getMessage()
+
+
+def test_one_bad_value_leaves_the_others_alone() -> None:
+    settings = Settings.from_environment({PREFIX + "MAX_TRACE_BYTES": "big", PREFIX + "INTERVAL": "7"})
+    assert settings == Settings(interval_s=7.0)
+
+
+def test_an_unknown_option_names_the_known_ones() -> None:
+    with pytest.raises(TypeError, match=r"unknown option intervall; known are enabled, mode, .*run_id"):
+        Settings.from_options({"intervall": 3}, {})
+
+
+@given(st.dictionaries(st.sampled_from([PREFIX + name for name in GOOD]), st.text()))
+def test_no_environment_raises(environ: dict[str, str]) -> None:
+    Settings.from_environment(environ)
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("0", 0),
+        ("4096", 4096),
+        ("2MB", 2_000_000),
+        ("2MiB", 2_097_152),
+        ("1.5kb", 1_500),
+        ("1 GiB", 2**30),
+        ("7B", 7),
+    ],
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    assert Settings.from_options({"max_trace_bytes": text}, {}).max_trace_bytes == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("options", "records"),
+    [
+        ({}, True),
+        ({"mode": "trace"}, True),
+        ({"mode": "metrics"}, False),
+        ({"mode": "off"}, False),
+        ({"enabled": False}, False),
+    ],
+)
+def test_what_records_spans(options: dict[str, object], records: bool) -> None:
+    assert Settings.from_options(options, {}).records_spans is records
+
+
+def test_each_schedule_is_fresh() -> None:
+    settings = Settings()
+    assert settings.make_schedule() is not settings.make_schedule()
+
+
+def test_options_variables_and_settings_are_the_same_set() -> None:
+    options = {field.name for field in fields(Configuration)}
+    assert options == {setting.option for setting in SETTINGS}
+    variables = {name for name in dir(environment_variables) if name.startswith("OTEL_")}
+    assert {getattr(environment_variables, name) for name in variables} == variables  # flags set by name
+    assert {setting.variable for setting in SETTINGS} | {PREFIX + "OTLP_FILE"} == variables
+
+
+def test_every_setting_is_on_the_page_and_no_other() -> None:
+    text = PAGE.read_text("utf-8")
+    mentioned = set(re.findall(rf"{PREFIX}[A-Z_]*[A-Z]", text))
+    assert mentioned == {setting.variable for setting in SETTINGS} | {PREFIX + "OTLP_FILE"}
+
+
+def test_the_page_gives_the_defaults() -> None:
+    rows = dict(re.findall(rf"^\| `{PREFIX}([A-Z_]+)` \| ([^|]+) \|", PAGE.read_text("utf-8"), re.M))
+    assert rows.keys() == GOOD.keys()
+    for name, cell in rows.items():
+        field = GOOD[name][1]
+        text = cell.strip().strip("`")
+        default = getattr(Settings(), field)
+        if default is None:
+            assert not cell.strip().startswith("`")
+        else:
+            assert getattr(Settings.from_options({name.lower(): text}, {}), field) == default
