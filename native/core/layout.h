@@ -109,6 +109,7 @@ enum OpFlags : std::uint16_t {
   kFlagOtherThread = 1 << 1,  // ended on another thread than it began on
   kFlagUnfinished = 1 << 2,   // still open when the recording ended; end = the recording's end
   kFlagPayloadCut = 1 << 3,   // inputs were cut to their bound
+  kFlagInstant = 1 << 4,      // a moment that was marked, not something that took no time
 };
 
 // What an event is. Part of the format and of the numpy columns.

@@ -12,3 +12,7 @@ class TorchprofError(Exception):
 
 class RecordingFormatError(TorchprofError, ValueError):
     """A file that is not a recording, or that nothing can be read of."""
+
+
+class UnreadableInputError(TorchprofError):
+    """A file that cannot be read at all, or that is no trace or recording."""

@@ -3,7 +3,7 @@
 Works without torch and without OpenTelemetry.
 """
 
-from otel_torchprof.recording.builder import RecordingBuilder
+from otel_torchprof.recording.builder import OverrunCounts, RecordingBuilder
 from otel_torchprof.recording.columns import EventColumns, LinkColumns
 from otel_torchprof.recording.inputs import (
     InputList,
@@ -23,11 +23,15 @@ from otel_torchprof.recording.kinds import (
     TrackKind,
 )
 from otel_torchprof.recording.recording import Recording
+from otel_torchprof.recording.side_tables import COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
 
 __all__ = [
+    "COUNTER_DTYPE",
+    "DEVICE_DTYPE",
+    "MEMORY_DTYPE",
     "ClockSource",
     "EventColumns",
     "EventFlags",
@@ -38,6 +42,7 @@ __all__ = [
     "LinkType",
     "NestedTensorInput",
     "OtherInput",
+    "OverrunCounts",
     "Recording",
     "RecordingBuilder",
     "SpanContext",

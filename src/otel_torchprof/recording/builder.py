@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from otel_torchprof._native import core
 from otel_torchprof.recording.kinds import EventFlags, EventKind, LinkType, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.recording import Recording
+from otel_torchprof.recording.side_tables import COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
 from otel_torchprof.recording.steps import NO_SPAN, SpanContext
 
 NO_EVENT_FLAGS = EventFlags(0)
@@ -104,10 +105,12 @@ class RecordingBuilder:
         forward_thread: npt.ArrayLike | None = None,
         end_track: npt.ArrayLike | None = None,
         correlation: npt.ArrayLike | None = None,
+        payload: npt.ArrayLike | None = None,
     ) -> None:
         """Adds many events from columns of one length; `name` holds ids from `add_name`.
 
-        Events before the first one that a recording cannot hold are added.
+        Events before the first one that a recording cannot hold are added. `payload` holds what
+        `add_payload` returned, 0 = none.
         """
         self._native.add_events(
             np.ascontiguousarray(start_ns, dtype=np.int64),
@@ -121,7 +124,24 @@ class RecordingBuilder:
             None if forward_thread is None else np.ascontiguousarray(forward_thread, dtype=np.uint32),
             None if end_track is None else np.ascontiguousarray(end_track, dtype=np.uint32),
             None if correlation is None else np.ascontiguousarray(correlation, dtype=np.int64),
+            None if payload is None else np.ascontiguousarray(payload, dtype=np.uint64),
         )
+
+    def add_payload(self, inputs: bytes) -> int:
+        """Stores encoded inputs for any number of events and returns what their `payload` is then."""
+        return self._native.add_payload(inputs)
+
+    def add_devices(self, records: npt.NDArray[np.void]) -> None:
+        """Adds rows of `DEVICE_DTYPE`; `event` is a number that `add_event` returned."""
+        self._native.add_device_records(_bytes_of(records, DEVICE_DTYPE))
+
+    def add_counters(self, records: npt.NDArray[np.void]) -> None:
+        """Adds rows of `COUNTER_DTYPE`; `name` comes from `add_name`."""
+        self._native.add_counter_records(_bytes_of(records, COUNTER_DTYPE))
+
+    def add_memory(self, records: npt.NDArray[np.void]) -> None:
+        """Adds rows of `MEMORY_DTYPE`."""
+        self._native.add_memory_records(_bytes_of(records, MEMORY_DTYPE))
 
     def add_step(
         self,
@@ -153,6 +173,14 @@ class RecordingBuilder:
         """Links two events by the numbers that `add_event` returned."""
         self._native.add_link(from_event, to_event, link_type)
 
+    def add_links(self, from_event: npt.ArrayLike, to_event: npt.ArrayLike, link_type: LinkType) -> None:
+        """Adds many links of one type."""
+        self._native.add_links(
+            np.ascontiguousarray(from_event, dtype=np.uint64),
+            np.ascontiguousarray(to_event, dtype=np.uint64),
+            link_type,
+        )
+
     def add_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Adds metadata; keys that were there already get the new values.
 
@@ -180,6 +208,30 @@ class RecordingBuilder:
     def finish(self) -> Recording:
         """Returns the recording and leaves the builder empty."""
         return Recording(self._native.finish())
+
+    def finish_mended(self, *, rounding_ns: int, stream_ns: int) -> tuple[Recording, OverrunCounts]:
+        """As `finish`, for events whose times may be wrong.
+
+        Args:
+            rounding_ns: a slice that outlasts the one it began in by no more than this is cut to fit.
+            stream_ns: work on a stream that lasts longer than this into the work after it is cut there.
+        """
+        native, counts = self._native.finish_mended(rounding_ns, stream_ns)
+        return Recording(native), OverrunCounts(*counts)
+
+
+class OverrunCounts(NamedTuple):
+    """How many slices outlasted another."""
+
+    rounded: int  # cut to the end of what they lie in
+    overflowed: int  # cut to the start of what follows on their stream
+    crossing: int  # left as they are
+
+
+def _bytes_of(records: npt.NDArray[np.void], dtype: np.dtype[np.void]) -> npt.NDArray[np.uint8]:
+    if records.dtype != dtype:
+        raise ValueError("records of another table")
+    return np.ascontiguousarray(records).view(np.uint8)
 
 
 def _utf8(name: str) -> bytes:

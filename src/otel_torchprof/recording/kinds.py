@@ -32,6 +32,7 @@ class EventFlags(IntFlag):
     OTHER_THREAD = 2  # ended on `end_track`
     UNFINISHED = 4  # still open when the recording ended; its end is the recording's
     PAYLOAD_CUT = 8  # more inputs than were recorded
+    INSTANT = 16  # a moment that was marked, not something that took no time
 
 
 class StepFlags(IntFlag):

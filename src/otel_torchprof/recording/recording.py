@@ -17,6 +17,7 @@ from otel_torchprof.recording.columns import EventColumns, LinkColumns
 from otel_torchprof.recording.inputs import InputValue, typed_inputs
 from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.metadata import merge_metadata
+from otel_torchprof.recording.side_tables import COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -91,6 +92,21 @@ class Recording:
     def links(self) -> LinkColumns:
         """Links between events."""
         return LinkColumns(self._native)
+
+    @cached_property
+    def devices(self) -> npt.NDArray[np.void]:
+        """What only kernels, copies, synchronizations and their calls have, by row: see `DEVICE_DTYPE`."""
+        return self._native.device_records.view(DEVICE_DTYPE)
+
+    @cached_property
+    def counters(self) -> npt.NDArray[np.void]:
+        """Readings of counters, by time: see `COUNTER_DTYPE`."""
+        return self._native.counter_records.view(COUNTER_DTYPE)
+
+    @cached_property
+    def memory(self) -> npt.NDArray[np.void]:
+        """Allocations and frees, by time: see `MEMORY_DTYPE`."""
+        return self._native.memory_records.view(MEMORY_DTYPE)
 
     @cached_property
     def tracks(self) -> tuple[Track, ...]:

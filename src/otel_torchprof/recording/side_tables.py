@@ -1,0 +1,54 @@
+"""The numpy dtypes of the tables beside the events; fields as in native/core/layout.h, by name and place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# What only kernels, copies, synchronizations and the calls that cause them have. `event` is the row.
+# Not known: -1, NaN, or 0 in `grid` and `block`.
+DEVICE_DTYPE = np.dtype(
+    [
+        ("event", "<u8"),
+        ("external_id", "<i8"),
+        ("stream", "<i8"),
+        ("size_bytes", "<i8"),
+        ("graph_id", "<i8"),
+        ("graph_node_id", "<i8"),
+        ("wait_correlation", "<i8"),
+        ("wait_stream", "<i4"),
+        ("wait_event", "<i4"),
+        ("device", "<i4"),
+        ("context", "<i4"),
+        ("grid", "<u4", 3),
+        ("block", "<u4", 3),
+        ("registers", "<i4"),
+        ("shared_bytes", "<i4"),
+        ("blocks_per_sm", "<f4"),
+        ("warps_per_sm", "<f4"),
+        ("occupancy_percent", "<f4"),
+        ("callback_id", "<i4"),
+        ("priority", "<i4"),
+        ("reserved", "<u4"),
+    ]
+)
+
+# A reading of a counter. `name` is a string id whose overload names the series; `event` -1 = none.
+COUNTER_DTYPE = np.dtype(
+    [("time_ns", "<i8"), ("event", "<i8"), ("track", "<u4"), ("name", "<u4"), ("value", "<f8")]
+)
+
+# An allocation (`size_bytes` > 0) or a free. Not known: `address` 0, totals -1.
+MEMORY_DTYPE = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("event", "<i8"),
+        ("address", "<u8"),
+        ("size_bytes", "<i8"),
+        ("total_allocated_bytes", "<i8"),
+        ("total_reserved_bytes", "<i8"),
+        ("track", "<u4"),
+        ("device", "<i4"),
+        ("device_type", "u1"),
+        ("reserved", "u1", 7),
+    ]
+)
