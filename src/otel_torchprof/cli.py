@@ -15,6 +15,7 @@ from typing import NoReturn
 from otel_torchprof import cli_build, cli_doctor, cli_info, cli_report
 from otel_torchprof.cli_text import printable
 from otel_torchprof.errors import TorchprofError
+from otel_torchprof.recorder.bridge import BridgeUnavailable
 from otel_torchprof.version import __version__
 
 EXIT_WRONG_USE = 2
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except TorchprofError as error:
+    except (TorchprofError, BridgeUnavailable) as error:
         return _fail(str(error))
 
 

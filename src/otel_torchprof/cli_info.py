@@ -1,0 +1,157 @@
+"""`otel-torchprof info`: what a recording is and what is in it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from otel_torchprof.cli_input import add_command, open_input
+from otel_torchprof.cli_text import OutputConsole, cell, duration
+from otel_torchprof.recording import EventKind, StepFlags
+
+if TYPE_CHECKING:
+    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.recording import Recording
+
+_MAX_ROWS = 20  # of a table on a terminal; --json has them all
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "info",
+        "what a recording is and what is in it",
+        "Shows where a recording comes from, its threads and steps, and what could not be recorded or read.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    facts = describe(open_input(options))
+    if options.json:
+        print(json.dumps(facts, indent=2))
+    else:
+        _print_facts(OutputConsole(), facts)
+    return 0
+
+
+def describe(recording: Recording) -> dict[str, Any]:
+    """The facts about a recording as JSON values; times are unix ns."""
+    return {
+        "events": len(recording),
+        "events_by_kind": _count_kinds(recording),
+        "start_ns": recording.start_ns,
+        "end_ns": recording.end_ns,
+        "stopped": recording.stopped,
+        "clock": recording.clock_source.name.lower(),
+        "process_id": recording.process_id,
+        "metadata": dict(recording.metadata),
+        "tracks": _tracks(recording),
+        "steps": [
+            {
+                "number": step.number,
+                "phase": step.phase.name.lower(),
+                "start_ns": step.start_ns,
+                "end_ns": step.end_ns,
+                "partial": StepFlags.PARTIAL in step.flags,
+                "unfinished": StepFlags.UNFINISHED in step.flags,
+            }
+            for step in recording.steps
+        ],
+        "drops": dict(recording.drops),
+        "problems": dict(recording.problems),
+    }
+
+
+def _count_kinds(recording: Recording) -> dict[str, int]:
+    counts = np.bincount(recording.events.kind)
+    return {EventKind(kind).name.lower(): int(count) for kind, count in enumerate(counts) if count}
+
+
+def _tracks(recording: Recording) -> list[dict[str, Any]]:
+    counts = np.bincount(recording.events.track, minlength=len(recording.tracks))
+    return [
+        {"name": track.name, "kind": track.kind.name.lower(), "id": track.thread_id, "events": int(count)}
+        for track, count in zip(recording.tracks, counts, strict=True)
+    ]
+
+
+def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
+    summary = {
+        "events": f"{facts['events']:,}" + _listed(facts["events_by_kind"]),
+        "began": _utc(facts["start_ns"]),
+        "lasted": duration(facts["end_ns"] - facts["start_ns"]),
+        "state": "stopped" if facts["stopped"] else "never stopped: complete up to the last committed event",
+        "clock": facts["clock"],
+        "process": facts["process_id"],
+        **{name: _plain(value) for name, value in facts["metadata"].items()},
+        "dropped": _counts(facts["drops"]),
+        "problems": _counts(facts["problems"]),
+    }
+    grid = Table.grid(padding=(0, 2))
+    for name, value in summary.items():
+        grid.add_row(cell(name), cell(value))
+    console.print(grid)
+    _print_table(
+        console,
+        "tracks",
+        [(track["name"], track["kind"], track["id"], f"{track['events']:,}") for track in facts["tracks"]],
+        ("name", "kind", "id", "events"),
+    )
+    _print_table(
+        console,
+        "steps",
+        [
+            (step["number"], step["phase"], duration(step["end_ns"] - step["start_ns"]), _flags(step))
+            for step in facts["steps"]
+        ],
+        ("number", "phase", "lasted", ""),
+    )
+
+
+def _print_table(
+    console: OutputConsole, title: str, rows: list[tuple[object, ...]], headings: tuple[str, ...]
+) -> None:
+    console.print()
+    if not rows:
+        console.print(f"no {title}")
+        return
+    table = Table(title=f"{len(rows)} {title}", title_justify="left", box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in {"events", "lasted"} else "left")
+    for row in rows[:_MAX_ROWS]:
+        table.add_row(*map(cell, row))
+    console.print(table)
+    if len(rows) > _MAX_ROWS:
+        console.print(f"... {len(rows) - _MAX_ROWS} more (--json shows all)")
+
+
+def _utc(unix_ns: int) -> str:
+    """A moment for people; as it stands where it lies outside the calendar."""
+    try:
+        moment = datetime.fromtimestamp(unix_ns // 1_000_000_000, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return f"{unix_ns} ns"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{unix_ns // 1_000_000 % 1000:03d} UTC"
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, str | int | float) else json.dumps(value)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return f" ({_counts(counts)})" if counts else ""
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
+
+
+def _flags(step: Mapping[str, Any]) -> str:
+    return ", ".join(flag for flag in ("partial", "unfinished") if step[flag])

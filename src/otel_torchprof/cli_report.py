@@ -1,0 +1,101 @@
+"""`otel-torchprof report`: the averages table of a recording."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from otel_torchprof.analysis.averages import Averages, AveragesRow, averages
+from otel_torchprof.cli_input import add_command, open_input
+from otel_torchprof.cli_text import OutputConsole, cell, duration
+
+if TYPE_CHECKING:
+    from otel_torchprof.cli_text import Commands
+
+_DEFAULT_LIMIT = 25
+_SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {
+    "self": lambda row: -row.self_ns,
+    "total": lambda row: -row.total_ns,
+    "mean": lambda row: -row.mean_ns,
+    "calls": lambda row: -row.calls,
+    "name": lambda row: row.name,
+}
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "report",
+        "the averages table: calls, total, self, mean and share of each operator",
+        "Groups the events of a recording by name. Total counts a call inside one of its own kind once; self "
+        "is the time that no enclosed event covers; share is the part of all self time.",
+    )
+    parser.add_argument("--sort", choices=_SORT_KEYS, default="self", help="by this column (default: self)")
+    parser.add_argument(
+        "--limit",
+        type=_limit,
+        default=None,
+        metavar="N",
+        help=f"rows to show, 0 = all (default: {_DEFAULT_LIMIT}, with --json all)",
+    )
+    parser.add_argument("--group-by-shapes", action="store_true", help="a row for each set of input shapes")
+    parser.set_defaults(run=run)
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    recording = open_input(options)
+    table = averages(recording, group_by_shapes=options.group_by_shapes)
+    rows = sorted(table.rows, key=_SORT_KEYS[options.sort])
+    limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT
+    shown = rows[:limit] if limit else rows
+    if options.json:
+        print(json.dumps({"rows": [_json_row(row) for row in shown], **_totals(table)}, indent=2))
+        return 0
+    console = OutputConsole()
+    console.print(_make_table(shown, with_shapes=options.group_by_shapes))
+    if len(shown) < len(rows):
+        console.print(f"... {len(rows) - len(shown)} more names (--limit 0 shows all)")
+    totals = _totals(table)
+    console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
+    if recording.drops or recording.problems:
+        console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
+    return 0
+
+
+def _totals(table: Averages) -> dict[str, int]:
+    return {"calls": int(table.calls.sum()), "self_ns": int(table.self_ns.sum())}
+
+
+def _json_row(row: AveragesRow) -> dict[str, Any]:
+    return {**asdict(row), "kind": row.kind.name.lower()}
+
+
+def _make_table(rows: list[AveragesRow], *, with_shapes: bool) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name", overflow="ellipsis", no_wrap=True)
+    if with_shapes:
+        table.add_column("shapes", overflow="fold")
+    for heading in ("calls", "total", "self", "mean", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            cell(row.name),
+            *([cell(list(row.shapes or ()))] if with_shapes else []),
+            f"{row.calls:,}",
+            duration(row.total_ns),
+            duration(row.self_ns),
+            duration(row.mean_ns),
+            f"{row.self_share:.1%}",
+        )
+    return table
