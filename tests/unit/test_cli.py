@@ -1,0 +1,239 @@
+"""The command line as users meet it: output, exit codes, one line on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from otel_torchprof import cli
+from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase
+
+COMMAND = [sys.executable, "-c", "import sys; from otel_torchprof.cli import main; sys.exit(main())"]
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def tprof(tmp_path: Path) -> Path:
+    """Main thread: `train` holds two `aten::add`, one of them holding `aten::mul`; worker: one evil name."""
+    builder = RecordingBuilder()
+    main = builder.add_track("MainThread", process_id=77, thread_id=77)
+    worker = builder.add_track("worker", process_id=77, thread_id=78)
+    base = 1_700_000_000 * SECOND
+    builder.add_event("train", base, base + 10_000, track=main, kind=EventKind.USER)
+    builder.add_event("aten::add", base + 1_000, base + 5_000, track=main)
+    builder.add_event("aten::mul", base + 2_000, base + 3_500, track=main)
+    builder.add_event("aten::add", base + 6_000, base + 7_000, track=main)
+    builder.add_event("[red]evil\x1b[2J\n", base, base + 500, track=worker)
+    builder.add_step(base, base + 10_000, 3, phase=StepPhase.TRAIN, flags=StepFlags.HAS_NUMBER)
+    path = tmp_path / "a.tprof"
+    builder.finish().save(path)
+    return path
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_report_shows_each_name_once_by_self_time(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tprof)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "name calls total self mean share"
+    assert lines[1] == "train 1 10.000 us 5.000 us 10.000 us 47.6%"
+    assert lines[2] == "aten::add 2 5.000 us 3.500 us 2.500 us 33.3%"
+    assert lines[3] == "aten::mul 1 1.500 us 1.500 us 1.500 us 14.3%"
+    assert lines[4] == "[red]evil\\x1b[2J\\x0a 1 500 ns 500 ns 500 ns 4.8%"
+    assert lines[5] == "5 events, 10.500 us of self time"
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("sort", "names"),
+    [
+        ("calls", ["aten::add", "train", "aten::mul"]),
+        ("total", ["train", "aten::add", "aten::mul"]),
+        ("mean", ["train", "aten::add", "aten::mul"]),
+        ("name", ["[red]evil\x1b[2J\n", "aten::add", "aten::mul"]),
+    ],
+)
+def test_report_sorts_and_limits(
+    tprof: Path, sort: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(tprof), "--sort", sort, "--limit", "3", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == names
+
+
+def test_report_says_how_much_the_limit_left_out(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tprof), "--limit", "1"]) == 0
+    assert "... 3 more names (--limit 0 shows all)" in capsys.readouterr().out
+    assert cli.main(["report", str(tprof), "--limit", "0"]) == 0
+    assert "more names" not in capsys.readouterr().out
+
+
+def test_report_as_json_has_whole_numbers(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(tprof), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"calls": report["calls"], "self_ns": report["self_ns"]} == {"calls": 5, "self_ns": 10_500}
+    (add,) = [row for row in report["rows"] if row["name"] == "aten::add"]
+    assert (add["kind"], add["calls"], add["total_ns"], add["self_ns"], add["mean_ns"]) == (
+        "op",
+        2,
+        5_000,
+        3_500,
+        2_500.0,
+    )
+
+
+def test_info_shows_tracks_and_steps(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info", str(tprof)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "events 5 (op 4, user 1)" in lines
+    assert "began 2023-11-14 22:13:20.000 UTC" in lines
+    assert "lasted 10.000 us" in lines
+    assert "MainThread thread 77 4" in lines
+    assert "worker thread 78 1" in lines
+    assert "3 train 10.000 us" in lines
+    assert "dropped none" in lines
+
+
+def test_info_as_json(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info", str(tprof), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    base = 1_700_000_000 * SECOND
+    assert facts["steps"] == [
+        {
+            "number": 3,
+            "phase": "train",
+            "start_ns": base,
+            "end_ns": base + 10_000,
+            "partial": False,
+            "unfinished": False,
+        }
+    ]
+    assert facts["tracks"][1] == {"name": "worker", "kind": "thread", "id": 78, "events": 1}
+    assert facts["events_by_kind"] == {"op": 4, "user": 1}
+
+
+def test_a_damaged_recording_is_shown_with_its_problems(
+    tprof: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tprof.write_bytes(tprof.read_bytes()[:-20_000])
+    assert cli.main(["info", str(tprof), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"]["file_cut_off"] > 0
+    assert cli.main(["report", str(tprof)]) == 0
+    assert "incomplete: otel-torchprof info says" in capsys.readouterr().out
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("\n")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("command", ["info", "report"])
+def test_what_cannot_be_read_is_one_line_and_exit_2(command: str, tmp_path: Path) -> None:
+    text = tmp_path / "a.txt"
+    text.write_text("no recording")
+    empty = tmp_path / "empty.tprof"
+    empty.touch()
+    assert str(tmp_path / "gone.tprof") in one_line(run(command, tmp_path / "gone.tprof"))
+    assert str(tmp_path) in one_line(run(command, tmp_path))
+    assert "otel-torchprof: " in one_line(run(command, text))
+    assert "otel-torchprof: " in one_line(run(command, empty))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_without_permission_is_one_line_and_exit_2(tprof: Path) -> None:
+    tprof.chmod(0)
+    assert "Permission denied" in one_line(run("info", tprof))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["report"],
+        ["report", "a", "--sort", "beauty"],
+        ["report", "a", "--limit", "-1"],
+        ["info", "a", "b"],
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_2(arguments: list[str]) -> None:
+    assert "--help" in one_line(run(*arguments))
+
+
+def test_a_file_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    assert "\\x1b[2J" in one_line(run("info", tmp_path / "\x1b[2J.tprof"))
+
+
+def test_version_and_help_say_what_this_is() -> None:
+    assert run("--version").stdout == f"otel-torchprof {cli.__version__}\n"
+    for command in ("info", "report", "doctor", "build"):
+        assert command in run("--help").stdout
+        assert run(command, "--help").returncode == 0
+
+
+def test_a_reader_that_goes_away_is_no_traceback(tprof: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run(
+        [*COMMAND, "report", str(tprof)], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_an_interrupt_is_no_traceback() -> None:
+    script = (
+        "import signal, sys\n"
+        "from otel_torchprof import cli, cli_info\n"
+        "def open_input(options):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "cli_info.open_input = open_input\n"
+        "sys.exit(cli.main(['info', 'x']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
+
+
+def test_reading_needs_neither_torch_nor_opentelemetry(tprof: Path) -> None:
+    script = (
+        "import sys, threading\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('torch', 'opentelemetry'):\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import otel_torchprof\n"
+        "from otel_torchprof.recording import Recording\n"
+        "recording = Recording.open(sys.argv[1])\n"
+        "assert len(recording) == 5, len(recording)\n"
+        "assert recording.tree().self_ns.sum() == 10_500\n"
+        "from otel_torchprof.cli import main\n"
+        "assert main(['report', sys.argv[1]]) == 0\n"
+        "assert 'torch' not in sys.modules\n"
+        "assert [thread.name for thread in threading.enumerate()] == ['MainThread']\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tprof)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_importing_starts_no_thread_and_imports_no_torch() -> None:
+    script = (
+        "import sys, os\n"
+        "import otel_torchprof\n"
+        "print(len(os.listdir('/proc/self/task')), sorted({'torch', 'opentelemetry'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1 []\n", "")
