@@ -67,12 +67,21 @@ $(VENV)/.dev-tools: $(VENV)/.package
 
 # --- what people run --------------------------------------------------------------------------------------
 
-# Five steps of a small CNN: two are passed over, three are recorded. No server: spans go to a file.
+# No server: spans go to a file. Two steps are passed over, three are recorded, into one recording.
+demo: export OTEL_TRACES_EXPORTER = otlp_file
+demo: export OTEL_METRICS_EXPORTER = none
+demo: export OTEL_LOGS_EXPORTER = none
+demo: export OTEL_SERVICE_NAME = demo
+demo: export OTEL_PYTHON_TORCHPROF_OTLP_FILE = out/spans.jsonl
+demo: export OTEL_PYTHON_TORCHPROF_RECORDING_DIR = out
+demo: export OTEL_PYTHON_TORCHPROF_RUN_ID = demo
+demo: export OTEL_PYTHON_TORCHPROF_SCHEDULE = skip_first=2,wait=0,warmup=0,active=3,repeat=1
 demo: setup
-	@mkdir -p out && rm -f out/demo.tprof out/spans.jsonl
-	$(SAY) "Training examples/zero-code/train_cnn.py under opentelemetry-instrument, spans to out/spans.jsonl"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/zero-code/run_demo.sh out
-	$(SAY) "out/spans.jsonl: $$(wc -l < out/spans.jsonl) export requests, $$(wc -c < out/spans.jsonl) bytes"
+	@mkdir -p out && rm -f out/demo*.tprof out/spans.jsonl
+	$(SAY) "Training a small CNN: opentelemetry-instrument python examples/zero-code/train_cnn.py"
+	@$(BIN)/opentelemetry-instrument $(BIN)/python examples/zero-code/train_cnn.py
+	@mv out/demo-*.tprof out/demo.tprof
+	$(SAY) "Its recording is out/demo.tprof ($$(wc -c < out/demo.tprof) bytes), its spans out/spans.jsonl ($$(wc -c < out/spans.jsonl) bytes of OTLP JSON)"
 	$(SAY) "otel-torchprof report out/demo.tprof"
 	@$(BIN)/otel-torchprof report out/demo.tprof
 
