@@ -129,7 +129,7 @@ void Arena::map_file(const std::string& path) {
     }
     file_ = -1;
     if (growth == Growth::kNoSpace) {
-      throw std::system_error(ENOSPC, std::generic_category(), "no disk space for a recording");
+      throw std::system_error(ENOSPC, std::generic_category(), "no disk space for a recording at " + path);
     }
     fallback_reason_ = "its file system cannot reserve disk space (fallocate)";
   }

@@ -33,19 +33,19 @@ int create_new(const std::string& path) {
       return descriptor;
     }
     if (errno != EEXIST) {
-      fail(errno, "cannot create a recording");
+      fail(errno, "cannot create a recording at " + path);
     }
     struct stat status {};
     if (::lstat(path.c_str(), &status) == 0) {
       if (!S_ISREG(status.st_mode)) {
-        fail(EEXIST, "a recording replaces only a regular file, and this is none");
+        fail(EEXIST, "a recording replaces only a regular file; " + path + " is none");
       }
       if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-        fail(errno, "cannot replace a recording");
+        fail(errno, "cannot replace " + path);
       }
     }
   }
-  fail(EEXIST, "cannot create a recording: somebody keeps creating the same file");
+  fail(EEXIST, "somebody keeps creating the file of a recording at " + path);
 }
 
 }  // namespace

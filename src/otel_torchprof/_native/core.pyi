@@ -218,3 +218,95 @@ def plan_spans(
 def step_ids(run_id: str, restart: int, rank: int, number: int) -> tuple[int, int]: ...
 def capture_ids(recording: Recording) -> tuple[int, int]: ...
 def span_attribute_names() -> list[str]: ...
+
+# --- Capture ---
+
+class Capture:
+    """Records what the hooks of one slot report; once. Nothing here raises into recorded code.
+
+    In the child of a fork a capture that was active in the parent is lost: its methods do nothing.
+    """
+
+    def __init__(self, path: str | None, cap_bytes: int) -> None:
+        """Creates the recording.
+
+        Args:
+            path: the file to record into, replacing a regular file there; None records into memory.
+            cap_bytes: bound on everything recorded, 256 KiB to 32 GiB.
+
+        Raises:
+            OSError: the file cannot be made, or there is no disk space or memory for a recording.
+        """
+
+    @property
+    def slot(self) -> int:
+        """The slot it records, 0 to 3; -1 while it does not record."""
+
+    @property
+    def recorded(self) -> int:
+        """Ops recorded so far."""
+
+    @property
+    def fallback_reason(self) -> str:
+        """Why the recording is in memory although a path was given; empty otherwise."""
+
+    @property
+    def lost_in_fork(self) -> bool:
+        """Whether it was active in the process that this one was forked from."""
+
+    def start(self) -> int:
+        """Claims a slot and returns it.
+
+        Raises:
+            RuntimeError: four captures record already, or this one was started before.
+        """
+
+    def stop(self) -> None:
+        """Waits for threads inside a hook (at most 2 s), ends open ops as unfinished. Idempotent."""
+
+    def begin_step(
+        self,
+        number: int,
+        phase: int,
+        flags: int,
+        context: bytes,
+        context_trace_flags: int,
+        links: bytes,
+    ) -> None:
+        """Begins a step on the calling thread, after ending the open one; nothing while not recording.
+
+        Args:
+            number: of the step; -1 = none.
+            phase: StepPhase.
+            flags: StepFlags.
+            context: trace id and span id (24 bytes), or nothing.
+            context_trace_flags: trace flags of `context`.
+            links: n x 24 bytes of further contexts.
+
+        Raises:
+            ValueError: `context` or `links` have another size.
+        """
+
+    def end_step(self) -> None:
+        """Ends the open step; nothing when there is none."""
+
+    def add_metadata(self, json_object: bytes) -> None:
+        """Adds one JSON object to the recording's metadata.
+
+        Raises:
+            ValueError: it is larger than 1 MiB.
+            RuntimeError: the capture has stopped.
+        """
+
+    def drops(self) -> dict[str, int]:
+        """What could not be recorded so far: counts by reason, without zeros."""
+
+    def recording(self) -> Recording:
+        """What was recorded so far; may be called while recording.
+
+        Raises:
+            RuntimeError: the capture is lost in a fork.
+        """
+
+def core_table_address() -> int:
+    """Address of the table of functions that a torch bridge calls."""
