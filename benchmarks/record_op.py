@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from itertools import repeat
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -96,11 +97,11 @@ def _captured(record_shapes: bool) -> Iterator[None]:
         capture.stop()
 
 
-def _kineto() -> AbstractContextManager[object]:
+def _kineto() -> Any:
     return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
 
 
-def _kineto_with_shapes() -> AbstractContextManager[object]:
+def _kineto_with_shapes() -> Any:
     return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
 
 

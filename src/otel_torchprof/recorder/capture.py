@@ -84,7 +84,10 @@ class Capture:
         bridge = load_bridge()
         native = core.Capture(None if self.path is None else os.fspath(self.path), self._buffer_size_bytes)
         session = _Session(native, bridge, self._run_id)
-        options = {"record_shapes": self._record_shapes, "buffer_size_bytes": self._buffer_size_bytes}
+        options: JsonObject = {
+            "record_shapes": self._record_shapes,
+            "buffer_size_bytes": self._buffer_size_bytes,
+        }
         session.start(options, self._metadata, record_inputs=self._record_shapes)
         self._session = session
         self._finalizer = weakref.finalize(self, session.stop)
@@ -118,8 +121,13 @@ class Capture:
         if self._session is not None and self._session.active:
             self._session.native.end_step()
 
+    def halt(self) -> None:
+        """Stops recording without making the recording; again, it does nothing."""
+        if self._finalizer is not None:
+            self._finalizer()
+
     def stop(self) -> Recording:
-        """Stops recording and returns the recording; again, it returns it again.
+        """Stops recording and returns the recording; again, it makes it again.
 
         Returns an empty recording when it was never started, and in a forked child.
         """
@@ -127,11 +135,6 @@ class Capture:
         if self._session is None or self._session.forked:
             return Recording.empty()
         return Recording(self._session.native.recording())
-
-    def halt(self) -> None:
-        """Stops recording and no more: `stop` then makes the recording, later and on any thread. Idempotent."""
-        if self._finalizer is not None and self._session is not None and not self._session.forked:
-            self._finalizer()
 
 
 class _Session:
