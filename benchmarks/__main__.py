@@ -6,12 +6,11 @@ A benchmark is a module that offers `run(quick: bool) -> list[Row]`; adding a fi
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import platform
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,20 +18,16 @@ from rich.table import Table
 
 from benchmarks.rows import Row, Target
 
-Run = Callable[[bool], list[Row]]
+
+def find_benchmarks(folder: Path) -> list[str]:
+    """The modules in `folder` that define `run`, read without importing them: one that cannot be imported
+    on this machine must not hide the others."""
+    return [path.stem for path in sorted(folder.glob("*.py")) if _defines_run(path)]
 
 
-def find_benchmarks(folder: Path, package: str) -> dict[str, Run]:
-    """The `run` functions of the modules in `folder`, by module name."""
-    found: dict[str, Run] = {}
-    for path in sorted(folder.glob("*.py")):
-        if path.stem.startswith("__"):
-            continue
-        module: ModuleType = importlib.import_module(f"{package}.{path.stem}")
-        run = getattr(module, "run", None)
-        if callable(run):
-            found[path.stem] = run
-    return found
+def _defines_run(path: Path) -> bool:
+    tree = ast.parse(path.read_text("utf-8"))
+    return any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)
 
 
 def _number(value: float) -> str:
@@ -64,7 +59,7 @@ def make_table(rows: list[Row]) -> Table:
             escape(row.unit),
             escape(row.anchor_name),
             "" if row.anchor is None else _number(row.anchor),
-            "" if row.ratio is None else f"{row.ratio:.2f} x",
+            "" if row.ratio is None else f"{row.ratio:.3g} x",
             _target(row.target),
             verdicts[row.met],
         )
@@ -77,19 +72,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer repeats: a smoke test, not a measurement")
     options = parser.parse_args(arguments)
 
-    benchmarks = find_benchmarks(Path(__file__).parent, "benchmarks")
+    benchmarks = find_benchmarks(Path(__file__).parent)
     if unknown := sorted(set(options.names) - set(benchmarks)):
         parser.error(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(benchmarks)}")
 
-    console, progress = Console(), Console(stderr=True)
+    # A table in a file or a log is read whole, never folded to a terminal's width.
+    console, progress = Console(width=None if sys.stdout.isatty() else 200), Console(stderr=True)
     rows: list[Row] = []
     failed: list[str] = []
-    for name, run in benchmarks.items():
-        if options.names and name not in options.names:
-            continue
+    for name in options.names or benchmarks:
         progress.print(f"measuring {name} ...", highlight=False)
         try:
-            rows.extend(run(options.quick))
+            rows.extend(importlib.import_module(f"benchmarks.{name}").run(options.quick))
         except Exception as error:  # one benchmark that cannot run here must not hide the others' figures
             progress.print(f"{name} did not run: {type(error).__name__}: {error}", style="red", markup=False)
             failed.append(name)

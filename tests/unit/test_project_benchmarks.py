@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,12 +39,7 @@ def test_paired_runs_alternate_and_the_first_of_each_does_not_count() -> None:
     assert "".join(runs) == "ababbaab"
 
 
-def test_a_module_with_run_is_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "figures"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "__main__.py").write_text("raise SystemExit('imported')")
-    (package / "fast.py").write_text("def run(quick):\n    return []\n")
-    (package / "shared.py").write_text("VALUE = 1\n")
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    assert list(find_benchmarks(package, "figures")) == ["fast"]
+def test_a_module_that_defines_run_is_a_benchmark_and_is_not_imported_to_know(tmp_path: Path) -> None:
+    (tmp_path / "fast.py").write_text("import no_such_module\ndef run(quick):\n    return []\n")
+    (tmp_path / "shared.py").write_text("VALUE = 1\nclass A:\n    def run(self): ...\n")
+    assert find_benchmarks(tmp_path) == ["fast"]
