@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +29,7 @@ from tests.support.requests import make_request
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
 PAYLOAD = make_request(3).SerializeToString()
+ROOT = Path(__file__).parents[2]
 
 
 class Sender(OtlpGrpcSender):
@@ -247,23 +250,30 @@ def test_a_unix_socket(tmp_path: Path) -> None:
         assert len(sink.spans) == 3
 
 
-def test_a_forked_child_has_a_channel_of_its_own() -> None:
-    # A server of this process would be forked too: it lives in another.
-    ready_read, ready_write = os.pipe()
-    done_read, done_write = os.pipe()
-    server_pid = os.fork()
-    if server_pid == 0:
-        with OtlpGrpcSink() as sink:
-            os.write(ready_write, f"{sink.port}\n".encode())
-            os.read(done_read, 1)
-            os._exit(0 if len(sink.spans) == 9 else 1)
-    port = int(os.read(ready_read, 16))
-    sender = OtlpGrpcSender(read_otlp_config({ENDPOINT: f"http://127.0.0.1:{port}"}, "grpc"))
-    assert sender.send(PAYLOAD, 3).delivered == 3
-    child_pid = os.fork()
-    if child_pid == 0:
-        os._exit(0 if sender.send(PAYLOAD, 3).delivered == 3 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child_pid, 0)[1]) == 0
-    assert sender.send(PAYLOAD, 3).delivered == 3
-    os.write(done_write, b"x")
-    assert os.waitstatus_to_exitcode(os.waitpid(server_pid, 0)[1]) == 0
+def test_a_forked_child_has_a_channel_of_its_own(sink: OtlpGrpcSink) -> None:
+    # In a process of its own: what other tests have done with gRPC would be forked too.
+    program = """
+import os, sys
+from otel_torchprof.telemetry.exporters import otlp_sender
+from tests.support.requests import make_request
+payload = make_request(3).SerializeToString()
+sender = otlp_sender(os.environ, "grpc")
+delivered = [sender.send(payload, 3).delivered]
+pid = os.fork()
+if pid == 0:
+    os._exit(sender.send(payload, 3).delivered)
+delivered.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+delivered.append(sender.send(payload, 3).delivered)
+print(delivered)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, ENDPOINT: sink.endpoint},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout == "[3, 3, 3]\n"
+    assert len(sink.spans) == 9

@@ -276,6 +276,7 @@ def test_the_callers_time_is_the_smaller_of_the_two(sink: OtlpHttpSink) -> None:
     sink.answers.append(HttpAnswer(hangs=True))
     sender = Sender({ENDPOINT: sink.endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "3600"})
     assert sender.send(PAYLOAD, 3, timeout_s=0.2) == SendResult.dropped("timeout", 3)
+    assert len(sink.wait_for_requests(1)) == 1
     assert sender.send(PAYLOAD, 3, timeout_s=0.0) == SendResult.dropped("timeout", 3)
     assert len(sink.received) == 1
 

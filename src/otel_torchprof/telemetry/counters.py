@@ -20,6 +20,7 @@ class ExportCounts:
     failed_spans: dict[str, int] = field(default_factory=dict)  # by reason
     exported_recordings: int = 0
     dropped_recordings: dict[str, int] = field(default_factory=dict)  # by reason
+    sampled_out_steps: int = 0
 
 
 class ExportCounters:
@@ -38,6 +39,7 @@ class ExportCounters:
         self._failed_spans: Counter[str] = Counter()
         self._exported_recordings = 0
         self._dropped_recordings: Counter[str] = Counter()
+        self._sampled_out_steps = 0
 
     def add_result(self, result: SendResult, sent_bytes: int = 0) -> None:
         """Count one send; `sent_bytes` are those of the request where any of it was delivered."""
@@ -58,6 +60,11 @@ class ExportCounters:
             with self._lock:
                 self._dropped_recordings[reason] += count
 
+    def add_sampled_out_step(self) -> None:
+        """Count one captured step that the sampler, or its unsampled parent, keeps from being sent."""
+        with self._lock:
+            self._sampled_out_steps += 1
+
     def counts(self) -> ExportCounts:
         """A consistent copy."""
         with self._lock:
@@ -68,4 +75,5 @@ class ExportCounters:
                 failed_spans=dict(self._failed_spans),
                 exported_recordings=self._exported_recordings,
                 dropped_recordings=dict(self._dropped_recordings),
+                sampled_out_steps=self._sampled_out_steps,
             )

@@ -34,9 +34,12 @@ def destinations_from_environment(
 ) -> list[Destination]:
     """One destination for each exporter named; those that cannot be made are logged and left out.
 
+    None at all where `OTEL_SDK_DISABLED` switches OpenTelemetry off.
     `resource` is asked for at the first export, not here.
     """
     destinations: list[Destination] = []
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return destinations
     for name in _exporter_names(environ):
         try:
             destination = _destination(name, environ, resource, counters)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from otel_torchprof.environment_variables import OTEL_PYTHON_TORCHPROF_OTLP_FILE
 from otel_torchprof.telemetry.otlp_json import request_to_json_line
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.send_result import FILE_ERROR, SHUT_DOWN, SendResult
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-PATH_VARIABLE = "OTEL_PYTHON_TORCHPROF_OTLP_FILE"
 DEFAULT_PATH = "spans.jsonl"
 _LOCK_TIMEOUT_S = 5.0
 _LOCK_POLL_S = 0.005
@@ -45,7 +45,9 @@ class OtlpFileSender:
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, log: ReasonLog | None = None) -> None:
         # Absolute: the program may change its directory.
-        self.path = Path(path or os.environ.get(PATH_VARIABLE, "").strip() or DEFAULT_PATH).absolute()
+        self.path = Path(
+            path or os.environ.get(OTEL_PYTHON_TORCHPROF_OTLP_FILE, "").strip() or DEFAULT_PATH
+        ).absolute()
         self._log = log or ReasonLog(_logger)
         self._cancelled = False
 
@@ -82,7 +84,10 @@ class OtlpFileSender:
             cause = f"{type(error).__name__}: {error}"
         else:
             return SendResult(delivered=spans)
-        self._log.warn(FILE_ERROR, f"Spans not written to {self.path} (set by {PATH_VARIABLE}): {cause}")
+        self._log.warn(
+            FILE_ERROR,
+            f"Spans not written to {self.path} (set by {OTEL_PYTHON_TORCHPROF_OTLP_FILE}): {cause}",
+        )
         return SendResult.dropped(FILE_ERROR, spans)
 
 

@@ -70,16 +70,17 @@ class ExportPipeline:
 
     def submit(self, work: ExportWork) -> bool:
         """Queue `work`; False (and a count) when it was dropped. Never waits."""
+        size_bytes = work.size_bytes
         with self._changed:
             held = len(self._queue) + self._in_progress
-            too_many_bytes = self._held_bytes + work.size_bytes > self._max_bytes
+            too_many_bytes = self._held_bytes + size_bytes > self._max_bytes
             if self._closing:
                 reason = SHUT_DOWN
             elif held and (held >= self._max_recordings or too_many_bytes):
                 reason = QUEUE_FULL
             else:
-                self._queue.append(work)
-                self._held_bytes += work.size_bytes
+                self._queue.append((work, size_bytes))
+                self._held_bytes += size_bytes
                 self._accepted += 1
                 self._start_worker()
                 self._changed.notify_all()
@@ -135,7 +136,7 @@ class ExportPipeline:
 
     def _start_empty(self) -> None:
         self._changed = threading.Condition()
-        self._queue: deque[ExportWork] = deque()
+        self._queue: deque[tuple[ExportWork, int]] = deque()
         self._held_bytes = 0
         self._in_progress = 0
         self._accepted = 0
@@ -180,12 +181,12 @@ class ExportPipeline:
             with self._changed:
                 if not self._queue:
                     return
-                work = self._queue.popleft()
+                work, size_bytes = self._queue.popleft()
                 self._in_progress += 1
             self._export(work, time_left)
             with self._changed:
                 self._in_progress -= 1
-                self._held_bytes -= work.size_bytes
+                self._held_bytes -= size_bytes
                 self._finished += 1
                 self._changed.notify_all()
             left_s = time_left()

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from otel_torchprof.environment_variables import OTEL_PYTHON_TORCHPROF_RUN_ID
+
 _MAX_RUN_ID_CHARS = 128
 # Slurm's requeues and torchelastic's restarts both start over; together they must not repeat a number.
 _RESTARTS_PER_REQUEUE = 1000
@@ -73,7 +75,7 @@ def _rank(environ: Mapping[str, str]) -> tuple[int, int, int]:
 
 
 def _run_id(environ: Mapping[str, str]) -> str:
-    run_id = _text(environ, "OTEL_PYTHON_TORCHPROF_RUN_ID")
+    run_id = _text(environ, OTEL_PYTHON_TORCHPROF_RUN_ID)
     if run_id:
         return run_id
     job = _text(environ, "SLURM_JOB_ID")

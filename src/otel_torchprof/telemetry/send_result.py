@@ -19,7 +19,6 @@ ENCODE_FAILED = "encode_failed"  # the spans could not be made
 INTERNAL_ERROR = "internal_error"  # a bug of ours, kept out of the user's program
 QUEUE_FULL = "queue_full"
 SHUT_DOWN = "shut_down"
-SAMPLED_OUT = "sampled_out"  # the provider's sampler said no
 
 # After these there is no point in asking again at once.
 UNREACHABLE_REASONS = frozenset({TIMEOUT, UNAVAILABLE, TLS})

@@ -79,7 +79,10 @@ class SpanSink:
         from otel_torchprof.spans import step_ids
 
         root_trace_id, _ = step_ids(self.identity, number)
-        return self._placer.place(current_span(), root_trace_id)
+        placement = self._placer.place(current_span(), root_trace_id)
+        if not placement.is_sampled:
+            self.counters.add_sampled_out_step()
+        return placement
 
     def submit(self, make_recording: Callable[[], Recording], events: int, unsampled_steps: Set[int]) -> bool:
         """Queue a recording; False (and a count) when the queue is full. Never waits.

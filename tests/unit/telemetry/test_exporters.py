@@ -48,6 +48,8 @@ def kinds(environ: Mapping[str, str]) -> list[type]:
         ({EXPORTER: "otlp_proto_http", PROTOCOL: "grpc"}, [OtlpHttpSender]),
         ({EXPORTER: "otlp_proto_grpc"}, [OtlpGrpcSender]),
         ({EXPORTER: "none"}, []),
+        ({EXPORTER: "otlp", "OTEL_SDK_DISABLED": "TRUE"}, []),
+        ({EXPORTER: "console", "OTEL_SDK_DISABLED": "false"}, [ConsoleSpanExporter]),
         ({EXPORTER: "console"}, [ConsoleSpanExporter]),
         ({EXPORTER: " otlp , console, otlp,"}, [OtlpGrpcSender, ConsoleSpanExporter]),
     ],
