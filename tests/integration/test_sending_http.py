@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
@@ -304,6 +305,16 @@ def test_a_proxy_of_the_environment_is_used(sink: OtlpHttpSink, monkeypatch: pyt
     (received,) = sink.received
     assert received.path == "http://collector.invalid:4318/v1/traces"
     assert received.headers["proxy-authorization"] == "Basic dXNlcjpwYSBzcw=="
+
+
+def test_a_socks_proxy_needs_a_package(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "urllib3.contrib.socks", None)
+    monkeypatch.setenv("all_proxy", "socks5://proxy.invalid:1080")
+    sender = Sender({ENDPOINT: "http://collector.invalid:4318"})
+    assert sender.send(PAYLOAD, 3) == SendResult.dropped("unavailable", 3)
+    assert "a SOCKS proxy needs `pip install 'urllib3[socks]'`" in caplog.text
 
 
 def test_no_proxy_is_respected(sink: OtlpHttpSink, monkeypatch: pytest.MonkeyPatch) -> None:

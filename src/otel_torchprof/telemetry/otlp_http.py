@@ -20,8 +20,8 @@ from urllib3.exceptions import (
     MaxRetryError,
     NewConnectionError,
     SSLError,
-    TimeoutError,
 )
+from urllib3.exceptions import TimeoutError as HttpTimeoutError
 
 from otel_torchprof.telemetry.otlp_sender import (
     USER_AGENT,
@@ -128,7 +128,7 @@ class OtlpHttpSender(OtlpSender[urllib3.PoolManager]):
                 cause = f"{response.status} {response.reason or ''}"
             except NewConnectionError as failure:  # which urllib3 counts among the timeouts
                 error, cause = failure, _cause(failure)
-            except TimeoutError as timeout:
+            except HttpTimeoutError as timeout:
                 # Each try may take all the time there is, so a timeout leaves nothing for another one.
                 return self._drop(TIMEOUT, spans, _cause(timeout))
             except SSLError as failure:
