@@ -80,8 +80,8 @@ class RecordingImage {
     const StringEntry entry{id, static_cast<std::uint32_t>(name.size()),
                             static_cast<std::uint32_t>(overload.size()), 0};
     std::memcpy(target, &entry, sizeof(entry));
-    std::memcpy(target + sizeof(entry), name.data(), name.size());
-    std::memcpy(target + sizeof(entry) + name.size(), overload.data(), overload.size());
+    char* const text = reinterpret_cast<char*>(target + sizeof(entry));
+    std::copy(overload.begin(), overload.end(), std::copy(name.begin(), name.end(), text));
     chunk.committed += (sizeof(entry) + name.size() + overload.size() + 7) / 8 * 8;
   }
 

@@ -66,7 +66,7 @@ TEST_CASE("overloads and kinds are kept apart as asked") {
   builder.add_event({.start_ns = 5, .end_ns = 9, .name = tensor, .track = track, .kind = EventKind::kUser});
   const Recording recording = builder.finish();
   CHECK(averages_of(recording).total_ns == Times{3, 4});
-  CHECK(averages_of(recording, {.by_overload = true}).total_ns == Times{1, 2, 4});
+  CHECK(averages_of(recording, {.by_overload = true, .ranges = {}}).total_ns == Times{1, 2, 4});
 }
 
 TEST_CASE("shapes separate groups, values and dtypes do not") {
@@ -81,7 +81,7 @@ TEST_CASE("shapes separate groups, values and dtypes do not") {
   builder.add_event({.start_ns = 6, .end_ns = 10, .name = add, .track = track});
   const std::vector<std::uint8_t> damaged = {1, static_cast<std::uint8_t>(InputTag::kTensor), 6};
   builder.add_event({.start_ns = 10, .end_ns = 15, .name = add, .track = track}, damaged);
-  const Averages averages = averages_of(builder.finish(), {.by_shapes = true});
+  const Averages averages = averages_of(builder.finish(), {.by_shapes = true, .ranges = {}});
   CHECK(averages.total_ns == Times{4, 2, 9});
   CHECK(averages.damaged_inputs == 1);
 }
@@ -98,5 +98,5 @@ TEST_CASE("ranges keep events that start in them") {
   // Inside an event that does not count they are the outermost ones.
   CHECK(averages.calls == Counts{2});
   CHECK(averages.total_ns == Times{40});
-  CHECK(averages_of(recording, {.only_ranges = true}).calls.empty());
+  CHECK(averages_of(recording, {.only_ranges = true, .ranges = {}}).calls.empty());
 }

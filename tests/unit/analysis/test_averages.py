@@ -1,0 +1,87 @@
+"""The averages table."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from otel_torchprof.analysis.averages import AveragesRow, averages
+from otel_torchprof.recording import EventKind, Recording, RecordingBuilder
+from tests.support.recordings import recordings
+
+
+@pytest.fixture
+def training() -> Recording:
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    for step in range(2):
+        start_ns = step * 1000
+        builder.add_step(start_ns, start_ns + 1000, step)
+        builder.add_event("linear", start_ns, start_ns + 400)
+        builder.add_event("add", start_ns + 100, start_ns + 200, overload="Tensor")
+        builder.add_event("add", start_ns + 500, start_ns + 600, overload="Scalar")
+        builder.add_event("add", start_ns + 700, start_ns + 900, kind=EventKind.USER)
+    return builder.finish()
+
+
+def test_rows_are_ordered_by_self_time(training: Recording) -> None:
+    table = averages(training)
+    assert [(row.name, row.kind, row.calls, row.total_ns, row.self_ns) for row in table.rows] == [
+        ("linear", EventKind.OP, 2, 800, 600),
+        ("add", EventKind.OP, 4, 400, 400),
+        ("add", EventKind.USER, 2, 400, 400),
+    ]
+    assert table.rows[0] == AveragesRow("linear", "", EventKind.OP, None, 2, 800, 600, 400.0, 600 / 1400)
+    assert table.calls.tolist() == [2, 4, 2]
+    assert table.total_ns.tolist() == [800, 400, 400]
+    assert table.self_ns.tolist() == [600, 400, 400]
+
+
+def test_overloads_are_kept_apart_when_asked(training: Recording) -> None:
+    rows = averages(training, group_by_overload=True).rows
+    assert {(row.name, row.overload, row.calls) for row in rows if row.kind is EventKind.OP} == {
+        ("linear", "", 2),
+        ("add", "Tensor", 2),
+        ("add", "Scalar", 2),
+    }
+
+
+def test_steps_select_what_starts_in_them(training: Recording) -> None:
+    assert [row.calls for row in averages(training, steps=[1]).rows] == [1, 2, 1]
+    assert averages(training, steps=[]).rows == []
+    assert averages(training, steps=[0, 1]).rows == averages(training).rows
+    with pytest.raises(ValueError, match="the recording has no step 7"):
+        averages(training, steps=[0, 7])
+
+
+def test_rows_by_shape_say_the_shapes() -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    builder.add_event("cat", 0, 5, inputs=b"\x02\x09\x02\x01\x06\x00\x01\x08\x00\x01\x06\x00\x00\x00\x03\x02")
+    builder.add_event("cat", 5, 7, inputs=b"\x02\x09\x01\x01\x06\x00\x01\x08\x00\x03\x02")
+    builder.add_event("cat", 7, 8)
+    rows = averages(builder.finish(), group_by_shapes=True).rows
+    assert [(row.shapes, row.self_ns) for row in rows] == [
+        ((((4,), ()), ()), 5),
+        ((((4,),), ()), 2),
+        ((), 1),
+    ]
+
+
+def test_recursion_is_not_counted_twice_in_the_total() -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    for depth in range(65_000):
+        builder.add_event("f", depth, 200_000 - depth)
+    (row,) = averages(builder.finish()).rows
+    assert (row.calls, row.total_ns, row.self_ns) == (65_000, 200_000, 200_000)
+
+
+@given(recordings())
+def test_nothing_is_lost_in_the_table(recording: Recording) -> None:
+    for by_shapes in (False, True):
+        table = averages(recording, by_shapes)
+        assert sum(row.calls for row in table.rows) == len(recording)
+        for row in table.rows:
+            assert row.self_ns >= 0
+            assert 0 <= row.self_share <= 1
