@@ -64,6 +64,7 @@ class ExportPipeline:
         self._log = ReasonLog(_logger)
         self._closing = False
         self._closed = False
+        self._left_behind = 0
         self._deadline: float | None = None
         self._start_empty()
         rebuild_after_fork(self)
@@ -107,13 +108,13 @@ class ExportPipeline:
                 self._waiting -= 1
 
     def shutdown(self, timeout_s: float) -> bool:
-        """Export what is queued and close the destinations, in `timeout_s` or a little over; then drop the
-        rest.
+        """Export what is queued and close the destinations in `timeout_s` or a little over; drop the rest.
 
         True when all went out in time. Later calls only wait for the first; later submissions are dropped.
         """
         deadline = self._clock() + timeout_s
         with self._changed:
+            is_first = not self._closing
             self._closing = True
             self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
             self._changed.notify_all()
@@ -123,16 +124,22 @@ class ExportPipeline:
             self._drain(self._time_left)
             self._close_destinations()
         in_time = self._wait_until(lambda: self._closed, deadline)
+        if is_first:
+            self._left_behind = self._give_up(in_time)
+            self.counters.add_dropped_recordings(SHUT_DOWN, self._left_behind)
+        return in_time and not self._left_behind
+
+    def _give_up(self, in_time: bool) -> int:
+        """Drop what is still queued and end what is in progress; the number of recordings lost."""
         with self._changed:
-            dropped = len(self._queue)
+            lost = len(self._queue)
             self._queue.clear()
         if not in_time:
             for destination in self._destinations:
                 destination.cancel()
             if not self._wait_until(lambda: self._closed, self._clock() + _CANCEL_GRACE_S):
-                dropped += self._in_progress  # it hangs, and has not counted its spans
-        self.counters.add_dropped_recordings(SHUT_DOWN, dropped)
-        return in_time and not dropped
+                lost += self._in_progress  # it hangs, and has not counted its spans
+        return lost
 
     def _start_empty(self) -> None:
         self._changed = threading.Condition()
