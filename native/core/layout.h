@@ -1,7 +1,7 @@
 // The bytes of a `.tprof` recording, drawn once. The reader, the writer and the recorder all include
 // this file; docs/recording-format.md explains it in prose.
 //
-//   0            4096                                                   used_bytes
+//   0            16384                                                  used_bytes
 //   +------------+----------------+----------------+--------------------+
 //   | FileHeader | chunk          | chunk          | ...                |
 //   +------------+----------------+----------------+--------------------+
