@@ -259,8 +259,8 @@ TEST_CASE("ticks are converted by the two calibrations") {
   FileHeader& header = one.image.header();
   header.clock_source = static_cast<std::uint32_t>(ClockSource::kTsc);
   header.clock_start = {.ticks = 1'000'000, .realtime_ns = 5'000'000'000, .monotonic_ns = 70};
-  header.clock_latest = {.ticks = 31'000'000, .realtime_ns = 5'010'000'000, .monotonic_ns = 10'000'070};
-  RecordingImage::add_op(one.ops, 4'000'000, 7'000'000);
+  header.clock_latest = {.ticks = 41'000'000, .realtime_ns = 5'010'000'000, .monotonic_ns = 10'000'070};
+  RecordingImage::add_op(one.ops, 5'000'000, 9'000'000);
   const Recording recording = one.image.read();
   CHECK(recording.events.start_ns[0] == 5'001'000'000);
   CHECK(recording.events.end_ns[0] == 5'002'000'000);
