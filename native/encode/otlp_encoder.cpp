@@ -190,8 +190,8 @@ class RequestEncoder {
     }
     spans_.bytes_field(field::kSpanName, plan_.names[span.name].text);
     spans_.varint_field(field::kSpanKind, kSpanKindInternal);
-    spans_.fixed64_field(field::kSpanStartTime, static_cast<std::uint64_t>(span.start_ns));
-    spans_.fixed64_field(field::kSpanEndTime, static_cast<std::uint64_t>(span.end_ns));
+    write_time(field::kSpanStartTime, span.start_ns);
+    write_time(field::kSpanEndTime, span.end_ns);
 
     if (parts == SpanParts::kAll) {
       AttributeWriter attributes(spans_, field::kSpanAttributes);
@@ -211,6 +211,11 @@ class RequestEncoder {
     if (dropped_links != 0) spans_.varint_field(field::kSpanDroppedLinks, dropped_links);
     if (root.trace_flags != 0) spans_.fixed32_field(field::kSpanFlags, root.trace_flags);
     spans_.end_message(message);
+  }
+
+  void write_time(std::uint32_t field, std::int64_t time_ns) {
+    // proto3 writes no zero.
+    if (time_ns != 0) spans_.fixed64_field(field, static_cast<std::uint64_t>(time_ns));
   }
 
   void write_link(const SpanLink& link) {

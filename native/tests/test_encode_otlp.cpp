@@ -38,11 +38,20 @@ std::vector<Field> read_fields(std::string_view bytes) {
     Field field{static_cast<std::uint32_t>(tag >> 3), {}};
     std::size_t size = 0;
     switch (tag & 7) {
-      case 0: read_varint(bytes); break;
-      case 1: size = 8; break;
-      case 2: size = read_varint(bytes); break;
-      case 5: size = 4; break;
-      default: FAIL("unknown wire type");
+      case 0:
+        read_varint(bytes);
+        break;
+      case 1:
+        size = 8;
+        break;
+      case 2:
+        size = read_varint(bytes);
+        break;
+      case 5:
+        size = 4;
+        break;
+      default:
+        FAIL("unknown wire type");
     }
     REQUIRE(size <= bytes.size());
     field.content = bytes.substr(0, size);

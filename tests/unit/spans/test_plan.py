@@ -205,7 +205,7 @@ def test_inputs_become_json() -> None:
         "torch.input.shapes": "[[2,3],null,null,null,[null,null],[[2,3],null]]",
         "torch.input.types": '["float32","None","int","str",["int","int"],["float32","undefined"]]',
         "torch.input.strides": "[[3,1],null,null,null,[null,null],[[3,1],null]]",
-        "torch.input.values": '[null,null,-2,"a\\"\\x0a",[1,2],[null,null]]',
+        "torch.input.values": '[null,null,-2,"a\\"\\\\x0a",[1,2],[null,null]]',
     }
 
 
