@@ -27,8 +27,10 @@ def step(*, links: Iterable[Any] = ()) -> None:
     """
     if not process_steps.listening:
         return
-    with failures.guard("an explicit step was not counted"):
+    packed = b""
+    with failures.guard("a step was not linked"):
         packed = b"".join(map(_pack_context, links))
+    with failures.guard("an explicit step was not counted"):
         process_steps.advance(StepSource.EXPLICIT, _program, links=packed)
 
 

@@ -68,6 +68,7 @@ class StepTracker:
         self._current = 0
         self._backwards = 0
         self._backwards_at_boundary = 0
+        self._source_at_boundary = StepSource.OPTIMIZER
         self._requesters: WeakKeyDictionary[object, _Requester] = WeakKeyDictionary()
         self._missing: WeakSet[object] = WeakSet()
         self._held = False
@@ -177,9 +178,7 @@ class StepTracker:
             requester.in_last_round for requester in self._requesters.values() if requester.source is source
         )
         lower_source_closed_it = (
-            source is not StepSource.OPTIMIZER
-            and not self._has_requester(source)
-            and self._backwards_at_boundary == self._backwards
+            self._source_at_boundary < source and self._backwards_at_boundary == self._backwards
         )
         # It belongs to the iteration whose boundary was announced too early, not knowing of it.
         late = self._current > 0 and (peers_closed_it or lower_source_closed_it)
@@ -242,6 +241,7 @@ class StepTracker:
             return None
         self._current = number
         self._backwards_at_boundary = self._backwards
+        self._source_at_boundary = self._source
         for requester in requesters:
             requester.in_last_round = requester.in_open_round
             if requester.in_open_round:

@@ -156,6 +156,15 @@ def test_explicit_steps_before_the_first_optimizer_step_count() -> None:
     assert tracker.numbers == [1, 2, 3]
 
 
+def test_explicit_steps_go_on_with_another_requester() -> None:
+    tracker = Boundaries()
+    first, second = Owner(), Owner()
+    tracker.advance(EXPLICIT, first)
+    tracker.forget(first)
+    tracker.advance(EXPLICIT, second)
+    assert tracker.numbers == [1, 2]
+
+
 def test_lower_sources_count_again_when_the_higher_requester_is_forgotten() -> None:
     tracker = Boundaries()
     optimizer, program = Owner(), Owner()
