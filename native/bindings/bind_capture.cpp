@@ -9,6 +9,7 @@
 
 #include "bindings/python_values.h"
 #include "core/capture.h"
+#include "core/clock.h"
 #include "core/drop_reason.h"
 #include "core/op_hooks.h"
 #include "core/reader.h"
@@ -47,7 +48,12 @@ Recording recording(const Capture& self) {
   if (self.lost_in_fork()) {
     throw std::runtime_error("this recording belongs to the parent process");
   }
-  return read_recording(self.bytes(), self.owner());
+  // The rate of a capture that goes on comes from the clocks now: it may have stored none yet.
+  ReadOptions options;
+  if (self.slot() >= 0) {
+    options.clock_now = read_clock_pair();
+  }
+  return read_recording(self.bytes(), self.owner(), options);
 }
 
 std::uintptr_t core_table_address() { return reinterpret_cast<std::uintptr_t>(&core_table()); }
