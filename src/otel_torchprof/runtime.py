@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
 from otel_torchprof.recorder.process_role import is_multiprocessing_child
 from otel_torchprof.recorder.recording_path import recording_path
-from otel_torchprof.recorder.run_identity import RunIdentity
 from otel_torchprof.recorder.steps import StepSource, StepTracker, process_steps
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
 from otel_torchprof.recorder.window import StepContext, Window, WindowController
@@ -106,8 +104,7 @@ class Runtime:
 
     def _recording_path(self, step: int) -> Path:
         assert self.settings.recording_dir is not None
-        identity = RunIdentity.detect(os.environ, self._sink.identity.run_id)
-        return recording_path(self.settings.recording_dir, identity, step)
+        return recording_path(self.settings.recording_dir, self._sink.identity, step)
 
     def _place_step(self, number: int) -> StepContext:
         placement = self._sink.place_step(number)

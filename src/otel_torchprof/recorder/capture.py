@@ -13,8 +13,8 @@ from typing import Any
 from otel_torchprof._native import core
 from otel_torchprof.recorder.bridge import Bridge, load_bridge
 from otel_torchprof.recorder.capture_metadata import JsonObject, start_metadata, stop_metadata
-from otel_torchprof.recorder.run_identity import RunIdentity
 from otel_torchprof.recording import Recording
+from otel_torchprof.run_identity import RunIdentity, read_run_identity
 
 DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
 
@@ -180,7 +180,7 @@ class _Session:
                 self.native.stop()
 
     def _identity(self) -> RunIdentity:
-        return RunIdentity.detect(os.environ, self._run_id)
+        return read_run_identity(os.environ, self._run_id)
 
 
 def _to_json(value: dict[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from otel_torchprof.recorder.run_identity import RunIdentity
+from otel_torchprof.run_identity import RunIdentity
 from otel_torchprof.version import __version__
 
 JsonObject = dict[str, object]

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from otel_torchprof.recorder.run_identity import RunIdentity
+from otel_torchprof.run_identity import RunIdentity
 
 
 def recording_path(directory: Path, identity: RunIdentity, step: int) -> Path:
@@ -22,4 +22,4 @@ def recording_path(directory: Path, identity: RunIdentity, step: int) -> Path:
     """
     directory.mkdir(parents=True, exist_ok=True)
     run = re.sub(r"[^A-Za-z0-9._-]", "_", identity.run_id).lstrip(".")
-    return directory / f"{run}-{identity.restart}-rank{identity.rank or 0}-{os.getpid()}-step{step}.tprof"
+    return directory / f"{run}-{identity.restart}-rank{identity.rank}-{os.getpid()}-step{step}.tprof"

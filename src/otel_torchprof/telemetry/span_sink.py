@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Set
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 
+from otel_torchprof.run_identity import RunIdentity, read_run_identity
 from otel_torchprof.telemetry.context import StepPlacement, StepPlacer, current_span
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.exporters import destination_for, destinations_from_environment
 from otel_torchprof.telemetry.pipeline import ExportPipeline, max_jitter_s
 from otel_torchprof.telemetry.resource import build_resource, serialize_resource
-from otel_torchprof.telemetry.run_identity import RunIdentity, read_run_identity
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -67,8 +66,7 @@ class SpanSink:
     @property
     def identity(self) -> RunIdentity:
         """The run that this process is part of; a forked child has one of its own."""
-        identity = read_run_identity(os.environ)
-        return identity if self._run_id is None else replace(identity, run_id=self._run_id)
+        return read_run_identity(os.environ, self._run_id)
 
     def resource(self) -> Resource:
         """The resource of all spans, as it is known by now."""

@@ -14,8 +14,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.trace import SpanContext
 
+from otel_torchprof.run_identity import RunIdentity
 from otel_torchprof.telemetry.resource import build_resource, program_name, serialize_resource
-from otel_torchprof.telemetry.run_identity import RunIdentity
 
 IDENTITY = RunIdentity("run7", restart=1, rank=2, world_size=4)
 

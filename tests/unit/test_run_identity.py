@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.telemetry.run_identity import random_run_id, read_run_identity
+from otel_torchprof.run_identity import random_run_id, read_run_identity
 
 NAMES = [
     "RANK",

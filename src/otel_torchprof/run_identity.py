@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import secrets
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -53,16 +54,33 @@ def random_run_id(pid: int) -> str:
     return secrets.token_hex(8)
 
 
-def read_run_identity(environ: Mapping[str, str]) -> RunIdentity:
-    """The identity in `environ`; the only process of a run with a random id where nothing is set."""
+def read_run_identity(environ: Mapping[str, str], run_id: str | None = None) -> RunIdentity:
+    """The identity in `environ`; the only process of a run with a random id where nothing is set.
+
+    Args:
+        environ: the environment.
+        run_id: goes before what the environment says.
+    """
     rank, world_size, local_rank = _rank(environ)
+    # A program may name its rank to torch.distributed alone, which then knows better than the launcher.
+    rank, world_size = _rank_in_torch() or (rank, world_size)
     return RunIdentity(
-        run_id=_run_id(environ) or random_run_id(os.getpid()),
+        run_id=run_id or _run_id(environ) or random_run_id(os.getpid()),
         restart=_restart(environ),
         rank=rank,
         world_size=world_size,
         local_rank=local_rank,
     )
+
+
+def _rank_in_torch() -> tuple[int, int] | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    try:
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    except (RuntimeError, ValueError):  # destroyed by another thread meanwhile
+        return None
 
 
 def _rank(environ: Mapping[str, str]) -> tuple[int, int, int]:
