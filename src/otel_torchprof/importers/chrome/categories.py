@@ -1,0 +1,75 @@
+"""What the categories of Kineto's traces mean, from 2021 to today, whatever device they are of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from otel_torchprof.recording import EventKind
+
+USER_SCOPE = 7  # at::RecordScope::USER_SCOPE
+FUNCTION_SCOPE = 0
+
+
+class Category(NamedTuple):
+    """What an event of a category is."""
+
+    kind: EventKind
+    on_device: bool = False
+
+
+_OTHER = Category(EventKind.OTHER)
+_KERNEL = Category(EventKind.KERNEL, on_device=True)
+_RUNTIME = Category(EventKind.RUNTIME)
+_DRIVER = Category(EventKind.DRIVER)
+_SYNC = Category(EventKind.SYNC, on_device=True)
+
+# In lower case: 2021's traces write them with capitals.
+_CATEGORIES = {
+    "cpu_op": Category(EventKind.OP),
+    "operator": Category(EventKind.OP),
+    "user_annotation": Category(EventKind.USER),
+    "python_function": Category(EventKind.PYTHON),
+    "overhead": Category(EventKind.OVERHEAD),
+    "trace": Category(EventKind.SPAN),
+    "kernel": _KERNEL,
+    "concurrent_kernel": _KERNEL,
+    "mtia_ccp_events": _KERNEL,
+    "hpu_op": _KERNEL,
+    "gpu_memcpy": Category(EventKind.MEMCPY, on_device=True),
+    "memcpy": Category(EventKind.MEMCPY, on_device=True),
+    "gpu_memset": Category(EventKind.MEMSET, on_device=True),
+    "memset": Category(EventKind.MEMSET, on_device=True),
+    "gpu_user_annotation": Category(EventKind.ANNOTATION, on_device=True),
+    "cuda_sync": _SYNC,
+    "cuda_event": _SYNC,
+    "runtime": _RUNTIME,
+    "cuda_runtime": _RUNTIME,
+    "hip_runtime": _RUNTIME,
+    "mtia_runtime": _RUNTIME,
+    "glow_runtime": _RUNTIME,
+    "xpu_runtime": _RUNTIME,
+    "privateuse1_runtime": _RUNTIME,
+    "cuda_driver": _DRIVER,
+    "xpu_driver": _DRIVER,
+    "privateuse1_driver": _DRIVER,
+}
+
+# Names that record_function gets from torch itself; 2021's traces do not tell them from ops by category.
+_USER_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#")
+
+
+def category_of(text: object) -> Category:
+    """What events of a category are; those of unknown ones are of kind OTHER, on a thread."""
+    return _CATEGORIES.get(text.lower(), _OTHER) if isinstance(text, str) else _OTHER
+
+
+def kind_by_name(kind: EventKind, name: str) -> EventKind:
+    """Tells apart by name what shares a category."""
+    if kind == EventKind.OP and name.startswith(_USER_PREFIXES):
+        return EventKind.USER
+    if kind == EventKind.PYTHON:
+        if name.startswith("nn.Module: "):
+            return EventKind.MODULE
+        if name.startswith("<built-in "):
+            return EventKind.PYTHON_C
+    return kind

@@ -1,0 +1,256 @@
+"""Who launched what, and which backward op belongs to which forward op: from correlation ids, flows and
+sequence numbers. Nothing is linked that the trace does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof.importers.columns import EventDraft
+from otel_torchprof.importers.report import ImportReport
+from otel_torchprof.recording import EventFlags, EventKind, LinkType, RecordingBuilder
+
+Rows = npt.NDArray[np.int64]
+
+LAUNCHED_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC)
+CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
+
+_FORWARD_BACKWARD = frozenset({"fwdbwd", "forward_backward"})
+_LAUNCH = frozenset({"ac2g", "async", "async_cpu_to_gpu", "async_gpu"})
+
+
+class FlowEnd(NamedTuple):
+    """One end of a flow: the slice of a track that is open at a time."""
+
+    track: int
+    time_ns: int
+
+
+@dataclass
+class Flows:
+    """The flows of a trace, by what they mean and their id."""
+
+    starts: dict[tuple[LinkType, object], FlowEnd] = field(default_factory=dict)
+    ends: dict[tuple[LinkType, object], list[FlowEnd]] = field(default_factory=dict)
+
+    def add(self, phase: str, category: object, flow_id: object, end: FlowEnd) -> None:
+        """Takes one end. A flow may have one start ("s") and several ends ("t" and "f")."""
+        link_type = (
+            LinkType.LAUNCH
+            if category in _LAUNCH
+            else LinkType.FORWARD_BACKWARD
+            if category in _FORWARD_BACKWARD
+            else LinkType.OTHER
+        )
+        # Ids of different categories are different flows.
+        key = (link_type, flow_id if link_type != LinkType.OTHER else (str(category), str(flow_id)))
+        if phase == "s":
+            self.starts[key] = end
+        else:
+            self.ends.setdefault(key, []).append(end)
+
+
+class SliceIndex:
+    """Finds the slice that a flow's end is bound to."""
+
+    def __init__(self, draft: EventDraft) -> None:
+        instants = draft.column("flags") & (EventFlags.INSTANT | EventFlags.ASYNC) != 0
+        rows = np.flatnonzero(~instants)
+        track, start, end = (draft.column(name)[rows] for name in ("track", "start_ns", "end_ns"))
+        order = np.lexsort((-end, start, track))
+        self._rows, self._track, self._start, self._end = rows[order], track[order], start[order], end[order]
+        bounds = np.searchsorted(self._track, np.arange(int(track.max(initial=0)) + 2))
+        self._bounds: list[int] = bounds.tolist()
+
+    def find(self, end: FlowEnd, *, outermost_start: bool = False) -> int:
+        """The row of the innermost slice that holds a moment of a track; -1 = none.
+
+        Args:
+            outermost_start: of the slices that begin at this moment the outermost instead.
+        """
+        if end.track + 1 >= len(self._bounds):
+            return -1
+        begin, stop = self._bounds[end.track], self._bounds[end.track + 1]
+        starts = self._start[begin:stop]
+        last = begin + int(np.searchsorted(starts, end.time_ns, "right")) - 1
+        if outermost_start:
+            first = begin + int(np.searchsorted(starts, end.time_ns, "left"))
+            if first <= last:
+                return int(self._rows[first])
+        # Slices that enclose others stand before them; few steps back find one that is still open.
+        for index in range(last, max(begin, last - 256) - 1, -1):
+            if self._end[index] >= end.time_ns:
+                return int(self._rows[index])
+        return -1
+
+
+def add_launch_links(
+    draft: EventDraft,
+    flows: Flows,
+    external_ids: npt.NDArray[np.void],
+    ops_by_external_id: Mapping[int, int],
+    builder: RecordingBuilder,
+    report: ImportReport,
+) -> None:
+    """Links what ran on a device to the call that launched it: by correlation id, else by a flow, else to the
+    op whose external id it bears."""
+    kinds, correlation, start = (draft.column(name) for name in ("kind", "correlation", "start_ns"))
+    launched = np.flatnonzero(np.isin(kinds, LAUNCHED_KINDS))
+    calls = np.flatnonzero(np.isin(kinds, CALL_KINDS) & (correlation >= 0))
+    launchers = _by_correlation(correlation, start, launched, calls, report)
+
+    index: SliceIndex | None = None
+    row_of = {int(row): place for place, row in enumerate(launched)} if (launchers < 0).any() else {}
+    for key, from_end, to_ends in _whole_flows(flows, LinkType.LAUNCH, report):
+        if not row_of:
+            continue
+        index = index or SliceIndex(draft)
+        for to_end in to_ends:
+            place = row_of.get(index.find(to_end))
+            if place is None or launchers[place] >= 0:
+                continue
+            launchers[place] = index.find(from_end)
+            if launchers[place] < 0:
+                report.add_problem("flow_without_slice")
+
+    if ops_by_external_id and (launchers < 0).any():
+        external_of = dict(
+            zip(external_ids["event"].tolist(), external_ids["external_id"].tolist(), strict=True)
+        )
+        for place in np.flatnonzero(launchers < 0):
+            op = ops_by_external_id.get(external_of.get(int(launched[place]), -1), -1)
+            if op >= 0:
+                launchers[place] = op
+                report.counts["launches_linked_by_external_id"] += 1
+
+    linked = launchers >= 0
+    builder.add_links(launchers[linked], launched[linked], LinkType.LAUNCH)
+    on_kernels = kinds[launched] == EventKind.KERNEL
+    report.counts["kernels_linked"] = int(np.count_nonzero(linked & on_kernels))
+    report.add_problem(
+        "launch_not_found", int(np.count_nonzero(~linked & (kinds[launched] != EventKind.SYNC)))
+    )
+
+
+def add_other_links(
+    draft: EventDraft,
+    flows: Flows,
+    torch_thread_ids: Mapping[int, int],
+    builder: RecordingBuilder,
+    report: ImportReport,
+) -> None:
+    """Links backward to forward ops where sequence numbers do not say it already, and other flows."""
+    derived = _derivable_backward_rows(draft, torch_thread_ids)
+    index: SliceIndex | None = None
+    for link_type in (LinkType.FORWARD_BACKWARD, LinkType.OTHER):
+        from_rows: list[int] = []
+        to_rows: list[int] = []
+        for _key, from_end, to_ends in _whole_flows(flows, link_type, report):
+            index = index or SliceIndex(draft)
+            from_row = index.find(from_end)
+            for to_end in to_ends:
+                to_row = index.find(to_end, outermost_start=True)
+                if from_row < 0 or to_row < 0:
+                    report.add_problem("flow_without_slice")
+                elif link_type == LinkType.OTHER:
+                    from_rows.append(from_row)
+                    to_rows.append(to_row)
+                elif to_row not in derived:
+                    # From the backward op to its forward op, as sequence numbers link them.
+                    from_rows.append(to_row)
+                    to_rows.append(from_row)
+        builder.add_links(from_rows, to_rows, link_type)
+
+
+def infer_torch_thread_ids(draft: EventDraft) -> dict[int, int]:
+    """By track, torch's number of its thread: the one that backward ops give the thread of the forward ops with
+    their sequence numbers. Traces do not have it otherwise."""
+    sequence, forward_thread, track, kind = (
+        draft.column(name) for name in ("sequence", "forward_thread", "track", "kind")
+    )
+    forward = np.flatnonzero((sequence >= 0) & (forward_thread == 0) & (kind == EventKind.OP))
+    backward = np.flatnonzero((sequence >= 0) & (forward_thread != 0))
+    if not len(forward) or not len(backward):
+        return {}
+    # One row a pair of track and sequence, joined with the backward ops of that sequence.
+    pairs = np.unique(np.stack((sequence[forward], track[forward].astype(np.int64)), axis=1), axis=0)
+    first = np.searchsorted(pairs[:, 0], sequence[backward], "left")
+    votes: dict[tuple[int, int], int] = {}
+    for offset in range(8):  # a number is seldom in use on more threads
+        place = np.minimum(first + offset, len(pairs) - 1)
+        hit = pairs[place, 0] == sequence[backward]
+        for thread, on_track in zip(
+            forward_thread[backward][hit].tolist(), pairs[place[hit], 1].tolist(), strict=True
+        ):
+            votes[thread, on_track] = votes.get((thread, on_track), 0) + 1
+    found: dict[int, int] = {}
+    for (thread, on_track), _count in sorted(votes.items(), key=lambda item: -item[1]):
+        if on_track not in found and thread not in found.values():
+            found[on_track] = thread
+    return found
+
+
+def _by_correlation(
+    correlation: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int64],
+    launched: Rows,
+    calls: Rows,
+    report: ImportReport,
+) -> Rows:
+    """The call of each launched event; of several with one id, the last that began before it."""
+    launchers = np.full(len(launched), -1, dtype=np.int64)
+    if not len(calls) or not len(launched):
+        return launchers
+    calls = calls[np.lexsort((start[calls], correlation[calls]))]
+    ids = correlation[calls]
+    wanted = correlation[launched]
+    first = np.searchsorted(ids, wanted, "left")
+    count = np.searchsorted(ids, wanted, "right") - first
+    found = (wanted >= 0) & (count > 0)
+    launchers[found] = calls[first[found]]
+    ambiguous = np.flatnonzero(found & (count > 1))
+    for place in ambiguous:
+        candidates = calls[first[place] : first[place] + count[place]]
+        before = candidates[start[candidates] <= start[launched[place]]]
+        launchers[place] = before[-1] if len(before) else candidates[0]
+    report.add_problem("correlation_id_used_twice", len(ambiguous))
+    return launchers
+
+
+def _whole_flows(
+    flows: Flows, link_type: LinkType, report: ImportReport
+) -> list[tuple[object, FlowEnd, list[FlowEnd]]]:
+    """The flows with both ends; the others are counted."""
+    whole: list[tuple[object, FlowEnd, list[FlowEnd]]] = []
+    for key, to_ends in flows.ends.items():
+        if key[0] != link_type:
+            continue
+        from_end = flows.starts.get(key)
+        if from_end is None:
+            report.add_problem("flow_end_without_start", len(to_ends))
+        else:
+            whole.append((key[1], from_end, to_ends))
+    starts = sum(1 for key in flows.starts if key[0] == link_type and key not in flows.ends)
+    report.add_problem("flow_start_without_end", starts)
+    return whole
+
+
+def _derivable_backward_rows(draft: EventDraft, torch_thread_ids: Mapping[int, int]) -> set[int]:
+    """Backward ops whose forward op follows from their thread and sequence number."""
+    track_of = {thread: track for track, thread in torch_thread_ids.items()}
+    sequence, forward_thread, track, kind = (
+        draft.column(name) for name in ("sequence", "forward_thread", "track", "kind")
+    )
+    forward = np.flatnonzero((sequence >= 0) & (forward_thread == 0) & (kind == EventKind.OP))
+    known = set(zip(track[forward].tolist(), sequence[forward].tolist(), strict=True))
+    backward = np.flatnonzero((sequence >= 0) & (forward_thread != 0))
+    threads, sequences = forward_thread[backward].tolist(), sequence[backward].tolist()
+    return {
+        row
+        for row, thread, number in zip(backward.tolist(), threads, sequences, strict=True)
+        if (track_of.get(thread), number) in known
+    }

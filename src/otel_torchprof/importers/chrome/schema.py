@@ -1,0 +1,98 @@
+"""The fields of trace events that are kept; the decoder steps over all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+# The text of one event.
+Slice = bytes | bytearray | memoryview | Raw
+
+NO_RAW = Raw()
+
+
+class Arguments(Struct, gc=False):
+    """Known arguments, whatever their JSON type: `bytes`, `stream` and `grid` change it within one file."""
+
+    external_id: Any = field(default=None, name="External id")
+    old_external_id: Any = field(default=None, name="external id")
+    correlation: Any = None
+    device: Any = None
+    context: Any = None
+    stream: Any = None
+    bytes: Any = None
+    grid: Any = None
+    block: Any = None
+    registers: Any = field(default=None, name="registers per thread")
+    shared_bytes: Any = field(default=None, name="shared memory")
+    blocks_per_sm: Any = field(default=None, name="blocks per SM")
+    warps_per_sm: Any = field(default=None, name="warps per SM")
+    occupancy_percent: Any = field(default=None, name="est. achieved occupancy %")
+    priority: Any = None
+    graph_id: Any = field(default=None, name="graph id")
+    graph_node_id: Any = field(default=None, name="graph node id")
+    wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
+    wait_stream: Any = field(default=None, name="wait_on_stream")
+    wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
+    cbid: Any = None
+    cid: Any = None
+    sequence: Any = field(default=None, name="Sequence number")
+    forward_thread: Any = field(default=None, name="Fwd thread id")
+    # Of "[memory]" instants.
+    memory_bytes: Any = field(default=None, name="Bytes")
+    address: Any = field(default=None, name="Addr")
+    device_type: Any = field(default=None, name="Device Type")
+    device_id: Any = field(default=None, name="Device Id")
+    total_allocated: Any = field(default=None, name="Total Allocated")
+    total_reserved: Any = field(default=None, name="Total Reserved")
+    # Of metadata events.
+    name: Any = None
+    labels: Any = None
+    sort_index: Any = None
+    # Inputs of ops; left as text, which many ops share.
+    input_dims: Raw = field(default=NO_RAW, name="Input Dims")
+    input_types: Raw = field(default=NO_RAW, name="Input type")
+    input_strides: Raw = field(default=NO_RAW, name="Input Strides")
+    concrete_inputs: Raw = field(default=NO_RAW, name="Concrete Inputs")
+
+
+class EventWithoutArguments(Struct, gc=False):
+    """A trace event whose arguments are not what they should be."""
+
+    ph: Any = None
+    name: Any = None
+    cat: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    id2: Any = None
+
+
+class Event(EventWithoutArguments, gc=False):
+    """A trace event. The arguments of counters have any name: see `numeric_arguments`."""
+
+    args: Arguments | None = None
+
+
+class _AnyArguments(Struct):
+    args: dict[str, Any] = {}
+
+
+_ANY_ARGUMENTS = msgspec.json.Decoder(_AnyArguments)
+
+
+def numeric_arguments(text: Slice) -> dict[str, float]:
+    """All arguments of an event that are numbers, by name."""
+    try:
+        arguments = _ANY_ARGUMENTS.decode(text).args
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return {}
+    return {
+        name: float(value)
+        for name, value in arguments.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }

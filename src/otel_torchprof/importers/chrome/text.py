@@ -1,0 +1,116 @@
+"""Cuts the text of a trace into its events, also where a strict parser would give up."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from otel_torchprof.importers.chrome.schema import Slice
+from otel_torchprof.importers.report import ImportReport
+
+_BOM = b"\xef\xbb\xbf"
+_ARRAY_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+# Strings and brackets. A string ends at a line break at the latest: a name with an unescaped quote then
+# spoils the rest of its line only.
+_TOKEN = re.compile(rb'"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*(?:"|\\?$|\\?(?=\n))|[{}\[\]]')
+_OPENING = frozenset(b"{[")
+_QUOTE = ord('"')
+_MAX_HEADER_BYTES = 8 << 20
+
+_STRICT_EVENTS = msgspec.json.Decoder(list[msgspec.Raw])
+_STRICT_TRACE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass
+class TraceText:
+    """The events of a trace as text, and everything beside `traceEvents`."""
+
+    events: Sequence[Slice]
+    header: dict[str, Any] = field(default_factory=dict)
+
+
+def split_trace(content: bytearray, report: ImportReport) -> TraceText:
+    """Cuts the text of a trace into one slice an event.
+
+    What is not sound JSON is searched for complete events: cut-off ends, trailing commas, NaN, one object
+    after the other without an array around them.
+    """
+    if content.startswith(_BOM):
+        del content[: len(_BOM)]
+    try:
+        if content.lstrip()[:1] == b"[":
+            return TraceText(_STRICT_EVENTS.decode(content))
+        members = _STRICT_TRACE.decode(content)
+        events = _STRICT_EVENTS.decode(members.pop("traceEvents", b"[]"))
+        header = {key: _plain(value) for key, value in members.items() if len(key) <= 100}
+        if not events:
+            report.add_problem("no_trace_events")
+        return TraceText(events, header)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return _salvage(content, report)
+
+
+def _plain(value: msgspec.Raw) -> Any:
+    if len(memoryview(value)) > _MAX_HEADER_BYTES:
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+
+
+def _salvage(content: bytearray, report: ImportReport) -> TraceText:
+    """All complete objects of the array of events, wherever the text around them breaks off."""
+    report.add_problem("malformed_json")
+    start = _ARRAY_OF_EVENTS.search(content)
+    begin = start.end() if start else 0
+    # An array, or objects one after the other.
+    outer = 0 if start or content.lstrip()[:1] != b"[" else 1
+    view = memoryview(content).toreadonly()
+    events: list[Slice] = []
+    depth = 0
+    event_begin = begin
+    end = len(content)
+    for token in _TOKEN.finditer(content, begin):
+        position = token.start()
+        first = content[position]
+        if first == _QUOTE:
+            continue
+        if first in _OPENING:
+            if depth == outer:
+                event_begin = position
+            depth += 1
+            continue
+        depth -= 1
+        if depth == outer:
+            events.append(view[event_begin : token.end()])
+        elif depth < outer:
+            end = token.end()
+            break
+    if depth > outer:
+        report.add_problem("last_event_cut_off")
+    if depth >= outer and (start or outer):
+        report.add_problem("array_not_closed")
+    if not events:
+        report.add_problem("no_trace_events")
+    header = _salvaged_header(content[: start.start()], content[end:]) if start else {}
+    return TraceText(events, header)
+
+
+def _salvaged_header(before: bytearray, after: bytearray) -> dict[str, Any]:
+    """What stands before and after the array of events, as far as either is sound JSON by itself."""
+    header: dict[str, Any] = {}
+    for text in (before[:_MAX_HEADER_BYTES] + b'"":0}', b'{"":0' + after[:_MAX_HEADER_BYTES]):
+        try:
+            members = json.loads(text.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(members, dict):
+            header.update(members)
+    header.pop("", None)
+    return header

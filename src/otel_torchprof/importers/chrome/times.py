@@ -1,0 +1,39 @@
+"""Microseconds as JSON has them to integer nanoseconds, exactly: never through doubles."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+
+# Beyond this a recording cannot hold a time; see kMaxTimeNs.
+MAX_TIME_NS = (1 << 62) - 1
+_NS_DIGITS = 3
+_MAX_EXPONENT = 30
+
+
+def microseconds_to_ns(value: object) -> int | None:
+    """Nanoseconds of a number of microseconds: an integer, or a decimal as text.
+
+    More than three decimals are rounded to the nearest ns. None for what is no time or out of range.
+    """
+    if value.__class__ is int:
+        nanoseconds = value * 1000  # type: ignore[operator]
+    elif isinstance(value, str):
+        whole, _point, fraction = value.partition(".")
+        if len(fraction) == _NS_DIGITS and whole.isdecimal() and fraction.isdecimal():
+            nanoseconds = int(whole + fraction) if len(whole) <= _MAX_EXPONENT else MAX_TIME_NS + 1
+        else:
+            return _decimal_to_ns(value)
+    else:
+        return None
+    return nanoseconds if -MAX_TIME_NS <= nanoseconds <= MAX_TIME_NS else None
+
+
+def _decimal_to_ns(text: str) -> int | None:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    if not value.is_finite() or value.adjusted() > _MAX_EXPONENT:
+        return None
+    nanoseconds = int((value * 1000).to_integral_value())
+    return nanoseconds if -MAX_TIME_NS <= nanoseconds <= MAX_TIME_NS else None

@@ -1,0 +1,150 @@
+"""Opens the file to be imported: only regular files, decompressed within bounds, known by their content."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from otel_torchprof.errors import UnreadableInputError
+from otel_torchprof.importers.limits import DEFAULT_LIMITS, ImportLimits
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+HEAD_BYTES = 64 * 1024
+_BLOCK_BYTES = 1 << 20
+
+
+class InputFile:
+    """A file to be imported.
+
+    Args:
+        path: where it is.
+        limits: bounds on its decompressed size.
+
+    Raises:
+        UnreadableInputError: it does not exist, is no regular file, must not be read, or is too large.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], limits: ImportLimits = DEFAULT_LIMITS) -> None:
+        self.path = Path(path)
+        self.limits = limits
+        self.truncated = False
+        """Set by `read`: the compressed data ended before its end mark."""
+        self._file = _open_regular(self.path)
+        self.compressed_bytes = os.fstat(self._file.fileno()).st_size
+        magic = self._file.read(4)
+        self._file.seek(0)
+        self.compression = "gzip" if magic.startswith(GZIP_MAGIC) else "zstd" if magic == ZSTD_MAGIC else ""
+        self.head = self._read_head()
+
+    def __enter__(self) -> InputFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self) -> bytearray:
+        """The whole content, decompressed.
+
+        A compressed file that is cut off or damaged yields what came before the damage, and sets
+        `truncated`.
+
+        Raises:
+            UnreadableInputError: it is larger than the limits allow.
+        """
+        self._file.seek(0)
+        content = bytearray()
+        for block in self._blocks():
+            content += block
+            self._require_within_limits(len(content))
+        return content
+
+    def _read_head(self) -> bytes:
+        head = bytearray()
+        for block in self._blocks():
+            head += block[:HEAD_BYTES]
+            if len(head) >= HEAD_BYTES:
+                break
+        self.truncated = False
+        return bytes(head[:HEAD_BYTES])
+
+    def _require_within_limits(self, size_bytes: int) -> None:
+        limits = self.limits
+        if size_bytes > limits.max_size_bytes:
+            raise UnreadableInputError(
+                f"{self.path} holds more than {limits.max_size_bytes:,} bytes; raise max_size_bytes to read it"
+            )
+        if not self.compression or size_bytes <= limits.ratio_free_bytes:
+            return
+        if size_bytes > self.compressed_bytes * limits.max_compression_ratio:
+            raise UnreadableInputError(
+                f"{self.path} unpacks to more than {limits.max_compression_ratio} times its size, as no trace "
+                "does; raise max_compression_ratio to read it"
+            )
+
+    def _blocks(self) -> Iterator[bytes]:
+        if self.compression == "gzip":
+            return self._gzip_blocks()
+        if self.compression == "zstd":
+            return self._zstd_blocks()
+        return iter(lambda: self._file.read(_BLOCK_BYTES), b"")
+
+    def _gzip_blocks(self) -> Iterator[bytes]:
+        """All members of a gzip file, one after the other."""
+        unpack = zlib.decompressobj(wbits=31)
+        pending = b""
+        while True:
+            pending = pending or self._file.read(_BLOCK_BYTES)
+            if not pending:
+                self.truncated = not unpack.eof
+                return
+            if unpack.eof:
+                if not pending.startswith(GZIP_MAGIC[: len(pending)]):
+                    return  # padding after the last member
+                unpack = zlib.decompressobj(wbits=31)
+            try:
+                block = unpack.decompress(pending, _BLOCK_BYTES)
+            except zlib.error:
+                self.truncated = True
+                return
+            pending = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
+            if block:
+                yield block
+
+    def _zstd_blocks(self) -> Iterator[bytes]:
+        try:
+            import zstandard
+        except ImportError:
+            raise UnreadableInputError(
+                f"{self.path} is compressed with zstd: install zstandard (pip install zstandard) to read it"
+            ) from None
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
+            self._file, read_across_frames=True, closefd=False
+        )
+        while True:
+            try:
+                block = reader.read(_BLOCK_BYTES)
+            except zstandard.ZstdError:
+                self.truncated = True
+                return
+            if not block:
+                return
+            yield block
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    try:
+        # Without O_NONBLOCK opening a pipe would wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UnreadableInputError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from None
+    except ValueError as error:
+        raise UnreadableInputError(f"{path!s} is no path: {error}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableInputError(f"{path} is not a file")
+    return os.fdopen(descriptor, "rb")

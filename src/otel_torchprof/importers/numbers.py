@@ -1,0 +1,49 @@
+"""Numbers out of fields that may hold anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+
+def to_int(value: object, default: int, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
+    """An integer written as one, as text, in hexadecimal, or as a whole decimal; else `default`."""
+    if isinstance(value, bool) or value is None:
+        return default
+    number = default
+    if isinstance(value, int):
+        number = value
+    elif isinstance(value, str) and len(value) <= 64:
+        try:
+            number = int(value, 16) if value[:2] in {"0x", "0X"} else int(value)
+        except ValueError:
+            real = to_float(value)
+            number = int(real) if abs(real) < 1 << 62 else default
+    elif isinstance(value, float) and abs(value) < 1 << 62:
+        number = int(value)
+    return number if low <= number <= high else default
+
+
+def to_float(value: object) -> float:
+    """A number, also as text; else NaN."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or len(str(value)) > 400:
+        return float("nan")
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return float("nan")
+
+
+def int_column(values: Iterable[object], default: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
+    """A column of integers; what is none, or out of the range of `dtype`, becomes `default`."""
+    bounds = np.iinfo(dtype)  # type: ignore[type-var]
+    low, high = int(bounds.min), int(bounds.max)
+    return np.array([to_int(value, default, low, high) for value in values], dtype=dtype)
+
+
+def float_column(values: Iterable[object]) -> npt.NDArray[np.float32]:
+    """A column of numbers; what is none becomes NaN."""
+    with np.errstate(over="ignore"):
+        return np.array([to_float(value) for value in values], dtype=np.float64).astype(np.float32)
