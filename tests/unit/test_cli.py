@@ -13,6 +13,7 @@ import pytest
 
 from otel_torchprof import cli
 from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase
+from otel_torchprof.version import __version__
 
 COMMAND = [sys.executable, "-c", "import sys; from otel_torchprof.cli import main; sys.exit(main())"]
 SECOND = 1_000_000_000
@@ -176,7 +177,7 @@ def test_a_file_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
 
 
 def test_version_and_help_say_what_this_is() -> None:
-    assert run("--version").stdout == f"otel-torchprof {cli.__version__}\n"
+    assert run("--version").stdout == f"otel-torchprof {__version__}\n"
     for command in ("info", "report", "doctor", "build"):
         assert command in run("--help").stdout
         assert run(command, "--help").returncode == 0
