@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.recording import EventKind, RecordingBuilder
+
+# Columns and what stands in them where nothing is known.
+_BLANKS = {
+    "start_ns": 0,
+    "end_ns": 0,
+    "name": 0,
+    "track": 0,
+    "kind": 0,
+    "scope": 0,
+    "flags": 0,
+    "sequence": -1,
+    "forward_thread": 0,
+    "end_track": 0,
+    "correlation": -1,
+    "payload": 0,
+}
 
 
 class EventDraft:
@@ -62,6 +79,21 @@ class EventDraft:
         self.correlation.append(correlation)
         self.payload.append(payload)
         return len(self.start_ns) - 1
+
+    def add_block(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> int:
+        """Adds many events from columns of one length and returns the number of the first.
+
+        `start_ns`, `end_ns`, `name` and `track` must be there; others are blank where they are not.
+        """
+        first = len(self.start_ns)
+        count = len(columns["start_ns"])
+        for name, blank in _BLANKS.items():
+            values: array[int] = getattr(self, name)
+            column = columns.get(name)
+            if column is None:
+                column = np.full(count, blank)
+            values.frombytes(np.ascontiguousarray(column, dtype=values.typecode).tobytes())
+        return first
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
         """A column as a numpy array over the same memory: no event may be added while it lives."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+Ints = npt.NDArray[np.int64]
+
 
 def to_int(value: object, default: int, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int:
     """An integer written as one, as text, in hexadecimal, or as a whole decimal; else `default`."""
@@ -36,14 +38,31 @@ def to_float(value: object) -> float:
         return float("nan")
 
 
-def int_column(values: Iterable[object], default: int, dtype: npt.DTypeLike) -> npt.NDArray[np.int64]:
+def int_column(values: Iterable[object], default: int, dtype: npt.DTypeLike = np.int64) -> Ints:
     """A column of integers; what is none, or out of the range of `dtype`, becomes `default`."""
-    bounds = np.iinfo(dtype)  # type: ignore[type-var]
+    filled = [default if value is None else value for value in values]
+    bounds = np.iinfo(np.dtype(dtype))
     low, high = int(bounds.min), int(bounds.max)
-    return np.array([to_int(value, default, low, high) for value in values], dtype=dtype)
+    column = _plain_array(filled, "i")
+    if column is None or ((column < low) | (column > high)).any():
+        column = np.array([to_int(value, default, low, high) for value in filled], dtype=dtype)
+    return column.astype(dtype, copy=False)
 
 
 def float_column(values: Iterable[object]) -> npt.NDArray[np.float32]:
     """A column of numbers; what is none becomes NaN."""
+    filled = [np.nan if value is None else value for value in values]
     with np.errstate(over="ignore"):
-        return np.array([to_float(value) for value in values], dtype=np.float64).astype(np.float32)
+        try:
+            return np.array(filled, dtype=np.float64).astype(np.float32)
+        except (ValueError, TypeError, OverflowError):
+            return np.array([to_float(value) for value in filled], dtype=np.float64).astype(np.float32)
+
+
+def _plain_array(values: list[object], kind: str) -> Ints | None:
+    """The values as numpy takes them; None when they are not all of the kind."""
+    try:
+        column = np.array(values)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return column if column.dtype.kind == kind and column.ndim == 1 else None

@@ -26,7 +26,12 @@ def recognizes(file: InputFile) -> bool:
 def load(file: InputFile, report: ImportReport) -> Recording:
     """Reads every event that is whole."""
     trace = split_trace(file.read(), report)
-    reader = TraceReader(report, base_time_ns(trace.header), file.limits.max_name_characters)
+    reader = TraceReader(
+        report,
+        base_time_ns(trace.header),
+        file.limits.max_name_characters,
+        is_kineto="schemaVersion" in trace.header,
+    )
     for events, texts in decode_batches(trace.events, report):
         reader.add(events, texts)
     reader.builder.add_metadata(allowed_metadata(trace.header))

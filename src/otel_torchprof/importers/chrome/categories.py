@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from otel_torchprof.recording import EventKind
 
@@ -54,22 +54,15 @@ _CATEGORIES = {
     "privateuse1_driver": _DRIVER,
 }
 
-# Names that record_function gets from torch itself; 2021's traces do not tell them from ops by category.
-_USER_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#")
-
 
 def category_of(text: object) -> Category:
     """What events of a category are; those of unknown ones are of kind OTHER, on a thread."""
     return _CATEGORIES.get(text.lower(), _OTHER) if isinstance(text, str) else _OTHER
 
 
-def kind_by_name(kind: EventKind, name: str) -> EventKind:
-    """Tells apart by name what shares a category."""
-    if kind == EventKind.OP and name.startswith(_USER_PREFIXES):
-        return EventKind.USER
-    if kind == EventKind.PYTHON:
-        if name.startswith("nn.Module: "):
-            return EventKind.MODULE
-        if name.startswith("<built-in "):
-            return EventKind.PYTHON_C
-    return kind
+class CategoryTable(dict[Any, Category]):
+    """`category_of` by text, each text once."""
+
+    def __missing__(self, text: Any) -> Category:
+        self[text] = category = category_of(text)
+        return category

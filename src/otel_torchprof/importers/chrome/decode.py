@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from otel_torchprof.importers.chrome.repair import repair_event
-from otel_torchprof.importers.chrome.schema import Event, EventWithoutArguments, Slice
+from otel_torchprof.importers.chrome.schema import Arguments, Event, LooseEvent, Slice
 from otel_torchprof.importers.report import ImportReport
 
 _BATCH_EVENTS = 4096
@@ -15,7 +15,8 @@ _BATCH_EVENTS = 4096
 # Floats stay text: times must not go through doubles.
 _BATCH = msgspec.json.Decoder(list[Event], float_hook=str)
 _ONE = msgspec.json.Decoder(Event, float_hook=str)
-_WITHOUT_ARGUMENTS = msgspec.json.Decoder(EventWithoutArguments, float_hook=str)
+_LOOSE = msgspec.json.Decoder(LooseEvent, float_hook=str)
+_ARGUMENTS = msgspec.json.Decoder(Arguments | None, float_hook=str)
 # UnicodeDecodeError and integers of thousands of digits are ValueErrors.
 _REFUSED = (msgspec.MsgspecError, RecursionError, ValueError)
 
@@ -42,19 +43,33 @@ def _decode_one(text: Slice, report: ImportReport) -> tuple[Event, Slice] | None
     except _REFUSED:
         pass
     mended, problems = repair_event(bytes(text))
-    if mended is not None:
-        try:
-            event = _ONE.decode(mended)
-            report.add_problems(dict.fromkeys(problems, 1))
-            return event, mended
-        except _REFUSED:
-            pass
-        try:
-            fields = _WITHOUT_ARGUMENTS.decode(mended)
-            report.add_problem("arguments_are_no_object")
-            return Event(*(getattr(fields, name) for name in fields.__struct_fields__)), mended
-        except _REFUSED:
-            problems = ["malformed_event"]
-    report.add_problems(dict.fromkeys(problems, 1))
-    report.add_problem("events_left_out")
-    return None
+    event = None if mended is None else _decode_mended(mended, problems)
+    report.add_problems(dict.fromkeys(problems or ["malformed_event"], 1))
+    if event is None or mended is None:
+        report.add_problem("events_left_out")
+        return None
+    return event, mended
+
+
+def _decode_mended(text: bytes, problems: list[str]) -> Event | None:
+    try:
+        return _ONE.decode(text)
+    except _REFUSED:
+        pass
+    try:
+        loose = _LOOSE.decode(text)
+    except _REFUSED:
+        return None
+    problems[:] = [problem for problem in problems if problem != "control_character"]
+    labels = {name: getattr(loose, name) for name in ("ph", "name", "cat", "pid", "tid", "id")}
+    if any(value is not None and not isinstance(value, str | int | float) for value in labels.values()):
+        problems.append("label_is_no_text")
+    for name, value in labels.items():
+        if value is not None and not isinstance(value, str):
+            labels[name] = str(value)
+    try:
+        arguments = _ARGUMENTS.decode(loose.args) if memoryview(loose.args).nbytes else None
+    except _REFUSED:
+        problems.append("arguments_are_no_object")
+        arguments = None
+    return Event(**labels, ts=loose.ts, dur=loose.dur, id2=loose.id2, args=arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
@@ -36,17 +37,17 @@ class DeviceRows:
         self._calls: list[tuple[Any, ...]] = []
         self._tables: list[npt.NDArray[np.void]] = []
 
-    def add_work(self, event: int, arguments: Arguments) -> None:
-        """Takes the arguments of an event on a device."""
-        self._events.append(event)
-        self._work.append(_ON_DEVICE(arguments))
+    def add_work(self, events: Iterable[int], arguments: Iterable[Arguments]) -> None:
+        """Takes the arguments of events on a device."""
+        self._events.extend(events)
+        self._work.extend(map(_ON_DEVICE, arguments))
         if len(self._events) >= _BATCH_ROWS:
             self._flush()
 
-    def add_call(self, event: int, arguments: Arguments) -> None:
-        """Takes the arguments of a runtime or driver call."""
-        self._call_events.append(event)
-        self._calls.append(_OF_CALL(arguments))
+    def add_calls(self, events: Iterable[int], arguments: Iterable[Arguments]) -> None:
+        """Takes the arguments of runtime or driver calls."""
+        self._call_events.extend(events)
+        self._calls.extend(map(_OF_CALL, arguments))
         if len(self._call_events) >= _BATCH_ROWS:
             self._flush()
 
@@ -90,8 +91,8 @@ def _work_table(events: list[int], work: list[tuple[Any, ...]]) -> npt.NDArray[n
     streams = int_column(stream, -1, np.int64)
     table["stream"] = np.where(streams == _UNSIGNED_MINUS_ONE, -1, streams)
     table["size_bytes"] = int_column(size_bytes, -1, np.int64)
-    table["grid"] = [_dimensions(value) for value in grid]
-    table["block"] = [_dimensions(value) for value in block]
+    table["grid"] = _dimensions_column(grid)
+    table["block"] = _dimensions_column(block)
     for name, column in zip(_FLOATS, rest, strict=False):
         table[name] = float_column(column)
     for name, column in zip(_INTEGERS, rest[len(_FLOATS) :], strict=True):
@@ -101,15 +102,27 @@ def _work_table(events: list[int], work: list[tuple[Any, ...]]) -> npt.NDArray[n
 
 
 def _first(*columns: tuple[Any, ...]) -> list[Any]:
-    return [
-        next((value for value in values if value is not None), None) for values in zip(*columns, strict=True)
-    ]
+    first, second = columns
+    return [value if value is not None else other for value, other in zip(first, second, strict=True)]
+
+
+def _dimensions_column(values: tuple[Any, ...]) -> npt.NDArray[np.int64]:
+    filled = [(0, 0, 0) if value is None else value for value in values]
+    try:
+        column = np.array(filled)
+    except (ValueError, TypeError, OverflowError):
+        column = np.empty(0)
+    if column.dtype.kind == "i" and column.ndim == 2 and column.shape[1] == 3 and (column >= 0).all():
+        return np.minimum(column, _UNSIGNED_MINUS_ONE)
+    return np.array([_dimensions(value) for value in filled], dtype=np.int64)
 
 
 def _dimensions(value: Any) -> tuple[int, int, int]:
     """`[4, 1, 1]`, also as text; blanks where it is no such thing."""
     if isinstance(value, str):
-        value = value.strip("[]()").split(",")
+        value = value[:100].strip("[]()").split(",")
+    elif isinstance(value, tuple):
+        value = list(value)
     if not isinstance(value, list) or len(value) > 3:
         return (0, 0, 0)
     x, y, z, *_ = [to_int(item, 0, 0, _UNSIGNED_MINUS_ONE) for item in value] + [1, 1, 1]

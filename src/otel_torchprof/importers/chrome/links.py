@@ -3,9 +3,7 @@ sequence numbers. Nothing is linked that the trace does not say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,35 +21,47 @@ _FORWARD_BACKWARD = frozenset({"fwdbwd", "forward_backward"})
 _LAUNCH = frozenset({"ac2g", "async", "async_cpu_to_gpu", "async_gpu"})
 
 
-class FlowEnd(NamedTuple):
-    """One end of a flow: the slice of a track that is open at a time."""
-
-    track: int
-    time_ns: int
+# One end of a flow: a track and a time.
+FlowEnd = tuple[int, int]
 
 
-@dataclass
 class Flows:
-    """The flows of a trace, by what they mean and their id."""
+    """The flows of a trace, by what they mean and their id. Ids of different categories are different flows."""
 
-    starts: dict[tuple[LinkType, object], FlowEnd] = field(default_factory=dict)
-    ends: dict[tuple[LinkType, object], list[FlowEnd]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.starts: dict[LinkType, dict[object, FlowEnd]] = {link_type: {} for link_type in LinkType}
+        self.ends: dict[LinkType, list[tuple[object, FlowEnd]]] = {link_type: [] for link_type in LinkType}
 
     def add(self, phase: str, category: object, flow_id: object, end: FlowEnd) -> None:
         """Takes one end. A flow may have one start ("s") and several ends ("t" and "f")."""
-        link_type = (
-            LinkType.LAUNCH
-            if category in _LAUNCH
-            else LinkType.FORWARD_BACKWARD
-            if category in _FORWARD_BACKWARD
-            else LinkType.OTHER
-        )
-        # Ids of different categories are different flows.
-        key = (link_type, flow_id if link_type != LinkType.OTHER else (str(category), str(flow_id)))
-        if phase == "s":
-            self.starts[key] = end
+        key = flow_id
+        if category in _LAUNCH:
+            link_type = LinkType.LAUNCH
+        elif category in _FORWARD_BACKWARD:
+            link_type = LinkType.FORWARD_BACKWARD
         else:
-            self.ends.setdefault(key, []).append(end)
+            link_type = LinkType.OTHER
+            key = (category, flow_id)
+        if phase == "s":
+            self.starts[link_type][key] = end
+        else:
+            self.ends[link_type].append((key, end))
+
+    def count_orphans(self, report: ImportReport) -> None:
+        """Counts the flows that have only one end."""
+        for link_type in LinkType:
+            starts = self.starts[link_type]
+            ends = self.ends[link_type]
+            report.add_problem("flow_end_without_start", sum(key not in starts for key, _end in ends))
+            ended = {key for key, _end in ends}
+            report.add_problem("flow_start_without_end", sum(key not in ended for key in starts))
+
+    def whole(self, link_type: LinkType) -> Iterator[tuple[FlowEnd, FlowEnd]]:
+        """The flows with both ends, once for each end."""
+        starts = self.starts[link_type]
+        for key, end in self.ends[link_type]:
+            if key in starts:
+                yield starts[key], end
 
 
 class SliceIndex:
@@ -72,18 +82,19 @@ class SliceIndex:
         Args:
             outermost_start: of the slices that begin at this moment the outermost instead.
         """
-        if end.track + 1 >= len(self._bounds):
+        track, time_ns = end
+        if track + 1 >= len(self._bounds):
             return -1
-        begin, stop = self._bounds[end.track], self._bounds[end.track + 1]
+        begin, stop = self._bounds[track], self._bounds[track + 1]
         starts = self._start[begin:stop]
-        last = begin + int(np.searchsorted(starts, end.time_ns, "right")) - 1
+        last = begin + int(np.searchsorted(starts, time_ns, "right")) - 1
         if outermost_start:
-            first = begin + int(np.searchsorted(starts, end.time_ns, "left"))
+            first = begin + int(np.searchsorted(starts, time_ns, "left"))
             if first <= last:
                 return int(self._rows[first])
         # Slices that enclose others stand before them; few steps back find one that is still open.
         for index in range(last, max(begin, last - 256) - 1, -1):
-            if self._end[index] >= end.time_ns:
+            if self._end[index] >= time_ns:
                 return int(self._rows[index])
         return -1
 
@@ -92,7 +103,7 @@ def add_launch_links(
     draft: EventDraft,
     flows: Flows,
     external_ids: npt.NDArray[np.void],
-    ops_by_external_id: Mapping[int, int],
+    ops_by_external_id: Callable[[], Mapping[int, int]],
     builder: RecordingBuilder,
     report: ImportReport,
 ) -> None:
@@ -103,26 +114,15 @@ def add_launch_links(
     calls = np.flatnonzero(np.isin(kinds, CALL_KINDS) & (correlation >= 0))
     launchers = _by_correlation(correlation, start, launched, calls, report)
 
-    index: SliceIndex | None = None
-    row_of = {int(row): place for place, row in enumerate(launched)} if (launchers < 0).any() else {}
-    for key, from_end, to_ends in _whole_flows(flows, LinkType.LAUNCH, report):
-        if not row_of:
-            continue
-        index = index or SliceIndex(draft)
-        for to_end in to_ends:
-            place = row_of.get(index.find(to_end))
-            if place is None or launchers[place] >= 0:
-                continue
-            launchers[place] = index.find(from_end)
-            if launchers[place] < 0:
-                report.add_problem("flow_without_slice")
-
-    if ops_by_external_id and (launchers < 0).any():
+    if (launchers < 0).any() and flows.ends[LinkType.LAUNCH]:
+        _link_by_flows(draft, flows, launched, launchers, report)
+    if (launchers < 0).any():
+        by_external_id = ops_by_external_id()
         external_of = dict(
             zip(external_ids["event"].tolist(), external_ids["external_id"].tolist(), strict=True)
         )
         for place in np.flatnonzero(launchers < 0):
-            op = ops_by_external_id.get(external_of.get(int(launched[place]), -1), -1)
+            op = by_external_id.get(external_of.get(int(launched[place]), -1), -1)
             if op >= 0:
                 launchers[place] = op
                 report.counts["launches_linked_by_external_id"] += 1
@@ -136,6 +136,19 @@ def add_launch_links(
     )
 
 
+def _link_by_flows(
+    draft: EventDraft, flows: Flows, launched: Rows, launchers: Rows, report: ImportReport
+) -> None:
+    index = SliceIndex(draft)
+    place_of = {int(row): place for place, row in enumerate(launched)}
+    for from_end, to_end in flows.whole(LinkType.LAUNCH):
+        place = place_of.get(index.find(to_end))
+        if place is None or launchers[place] >= 0:
+            continue
+        launchers[place] = index.find(from_end)
+        report.add_problem("flow_without_slice", int(launchers[place] < 0))
+
+
 def add_other_links(
     draft: EventDraft,
     flows: Flows,
@@ -144,25 +157,25 @@ def add_other_links(
     report: ImportReport,
 ) -> None:
     """Links backward to forward ops where sequence numbers do not say it already, and other flows."""
+    flows.count_orphans(report)
     derived = _derivable_backward_rows(draft, torch_thread_ids)
     index: SliceIndex | None = None
     for link_type in (LinkType.FORWARD_BACKWARD, LinkType.OTHER):
         from_rows: list[int] = []
         to_rows: list[int] = []
-        for _key, from_end, to_ends in _whole_flows(flows, link_type, report):
+        for from_end, to_end in flows.whole(link_type):
             index = index or SliceIndex(draft)
             from_row = index.find(from_end)
-            for to_end in to_ends:
-                to_row = index.find(to_end, outermost_start=True)
-                if from_row < 0 or to_row < 0:
-                    report.add_problem("flow_without_slice")
-                elif link_type == LinkType.OTHER:
-                    from_rows.append(from_row)
-                    to_rows.append(to_row)
-                elif to_row not in derived:
-                    # From the backward op to its forward op, as sequence numbers link them.
-                    from_rows.append(to_row)
-                    to_rows.append(from_row)
+            to_row = index.find(to_end, outermost_start=True)
+            if from_row < 0 or to_row < 0:
+                report.add_problem("flow_without_slice")
+            elif link_type == LinkType.OTHER:
+                from_rows.append(from_row)
+                to_rows.append(to_row)
+            elif to_row not in derived:
+                # From the backward op to its forward op, as sequence numbers link them.
+                from_rows.append(to_row)
+                to_rows.append(from_row)
         builder.add_links(from_rows, to_rows, link_type)
 
 
@@ -219,24 +232,6 @@ def _by_correlation(
         launchers[place] = before[-1] if len(before) else candidates[0]
     report.add_problem("correlation_id_used_twice", len(ambiguous))
     return launchers
-
-
-def _whole_flows(
-    flows: Flows, link_type: LinkType, report: ImportReport
-) -> list[tuple[object, FlowEnd, list[FlowEnd]]]:
-    """The flows with both ends; the others are counted."""
-    whole: list[tuple[object, FlowEnd, list[FlowEnd]]] = []
-    for key, to_ends in flows.ends.items():
-        if key[0] != link_type:
-            continue
-        from_end = flows.starts.get(key)
-        if from_end is None:
-            report.add_problem("flow_end_without_start", len(to_ends))
-        else:
-            whole.append((key[1], from_end, to_ends))
-    starts = sum(1 for key in flows.starts if key[0] == link_type and key not in flows.ends)
-    report.add_problem("flow_start_without_end", starts)
-    return whole
 
 
 def _derivable_backward_rows(draft: EventDraft, torch_thread_ids: Mapping[int, int]) -> set[int]:

@@ -12,6 +12,9 @@ Slice = bytes | bytearray | memoryview | Raw
 
 NO_RAW = Raw()
 
+# What names something: text or a number.
+Label = str | int | float | None
+
 
 class Arguments(Struct, gc=False):
     """Known arguments, whatever their JSON type: `bytes`, `stream` and `grid` change it within one file."""
@@ -58,8 +61,23 @@ class Arguments(Struct, gc=False):
     concrete_inputs: Raw = field(default=NO_RAW, name="Concrete Inputs")
 
 
-class EventWithoutArguments(Struct, gc=False):
-    """A trace event whose arguments are not what they should be."""
+class Event(Struct, gc=False):
+    """A trace event. The arguments of counters have any name: see `numeric_arguments`."""
+
+    ph: str | None = None
+    name: Label = None
+    cat: Label = None
+    pid: Label = None
+    tid: Label = None
+    ts: Any = None
+    dur: Any = None
+    id: Label = None
+    id2: Any = None
+    args: Arguments | None = None
+
+
+class LooseEvent(Struct, gc=False):
+    """A trace event in which anything may stand anywhere."""
 
     ph: Any = None
     name: Any = None
@@ -70,12 +88,7 @@ class EventWithoutArguments(Struct, gc=False):
     dur: Any = None
     id: Any = None
     id2: Any = None
-
-
-class Event(EventWithoutArguments, gc=False):
-    """A trace event. The arguments of counters have any name: see `numeric_arguments`."""
-
-    args: Arguments | None = None
+    args: Raw = NO_RAW
 
 
 class _AnyArguments(Struct):

@@ -14,6 +14,7 @@ from otel_torchprof.importers.chrome.schema import Slice
 from otel_torchprof.importers.report import ImportReport
 
 _BOM = b"\xef\xbb\xbf"
+_BEGINS_ARRAY = re.compile(rb"\s*\[")
 _ARRAY_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 # Strings and brackets. A string ends at a line break at the latest: a name with an unescaped quote then
 # spoils the rest of its line only.
@@ -43,7 +44,7 @@ def split_trace(content: bytearray, report: ImportReport) -> TraceText:
     if content.startswith(_BOM):
         del content[: len(_BOM)]
     try:
-        if content.lstrip()[:1] == b"[":
+        if _BEGINS_ARRAY.match(content):
             return TraceText(_STRICT_EVENTS.decode(content))
         members = _STRICT_TRACE.decode(content)
         events = _STRICT_EVENTS.decode(members.pop("traceEvents", b"[]"))
@@ -70,7 +71,7 @@ def _salvage(content: bytearray, report: ImportReport) -> TraceText:
     start = _ARRAY_OF_EVENTS.search(content)
     begin = start.end() if start else 0
     # An array, or objects one after the other.
-    outer = 0 if start or content.lstrip()[:1] != b"[" else 1
+    outer = 0 if start or not _BEGINS_ARRAY.match(content) else 1
     view = memoryview(content).toreadonly()
     events: list[Slice] = []
     depth = 0

@@ -30,6 +30,7 @@ class TrackTable:
         self._report = report
         self._by_fields: dict[tuple[Any, Any, bool], int] = {}
         self._by_key: dict[TrackKey, int] = {}
+        self._found: dict[tuple[Any, Any], int] = {}
         self._devices: dict[int, tuple[int, int, int]] = {}
         self._process_names: dict[int | str, str] = {}
         self._process_labels: dict[int | str, str] = {}
@@ -59,9 +60,16 @@ class TrackTable:
         A stream never shares its process number with a thread's, but for device 0 and Python frames that
         Kineto lists under process 0.
         """
-        key = TrackKey(_identity(process), _identity(thread), True)
-        number = self._by_key.get(key)
-        return self.number(process, thread, False) if number is None else number
+        try:
+            return self._found[process, thread]
+        except KeyError:
+            pass
+        stream = self._by_key.get(TrackKey(_identity(process), _identity(thread), True))
+        if stream is not None:
+            self._found[process, thread] = stream
+            return stream
+        # Not remembered: the stream's events may come yet.
+        return self.number(process, thread, False)
 
     def knows_device(self, number: int) -> bool:
         """Whether `set_device` was called for a track."""
