@@ -21,10 +21,10 @@ using DropCounts = std::array<std::uint64_t, static_cast<std::size_t>(DropReason
 struct StepStart {
   std::int64_t number = -1;  // -1 = none
   StepPhase phase = StepPhase::kUnknown;
-  std::uint8_t flags = 0;    // StepFlags
-  std::string_view context;  // trace id and span id, 24 bytes, or empty
+  std::uint8_t flags = 0;         // StepFlags
+  std::string_view context = {};  // trace id and span id, 24 bytes, or empty
   std::uint8_t trace_flags = 0;
-  std::string_view links;  // n x 24 bytes
+  std::string_view links = {};  // n x 24 bytes
 };
 inline constexpr std::size_t kContextBytes = 24;
 

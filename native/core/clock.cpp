@@ -135,9 +135,10 @@ TickConverter::TickConverter(const ClockPair& start, const ClockPair& latest) no
   constexpr unsigned kMaxShift = 62;
   constexpr UInt128 kMultiplierLimit = UInt128{1} << 63U;
   shift_ = kMaxShift;
-  UInt128 multiplier = (UInt128{elapsed_ns} << shift_) / elapsed_ticks;
+  // Rounded up, so that `latest` itself converts exactly.
+  UInt128 multiplier = ((UInt128{elapsed_ns} << shift_) + elapsed_ticks - 1) / elapsed_ticks;
   while (multiplier >= kMultiplierLimit && shift_ > 0) {
-    multiplier >>= 1U;
+    multiplier = (multiplier + 1) >> 1U;
     --shift_;
   }
   multiplier_ = static_cast<std::uint64_t>(std::min(multiplier, kMultiplierLimit - 1));
