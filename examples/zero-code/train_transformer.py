@@ -40,7 +40,7 @@ def main() -> None:
             scores = model(sequences)
             loss = criterion(scores.flatten(0, 1), sequences.flip(1).flatten()) / MICRO_BATCHES
             loss.backward()
-            total += float(loss)
+            total += loss.item()
         optimizer.step()
         schedule.step()
         if step % 10 == 9:
