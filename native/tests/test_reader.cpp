@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "recording_image.h"
 
@@ -321,4 +322,37 @@ TEST_CASE("metadata is split into lines") {
   std::memcpy(reinterpret_cast<std::byte*>(&metadata + 1), text.data(), text.size());
   metadata.committed = text.size();
   CHECK(image.read().metadata_json == std::vector<std::string>{"{\"a\": 1}", "{\"b\": 2}"});
+}
+
+TEST_CASE("steps cannot claim one payload again and again") {
+  OneThread one;
+  ChunkHeader& payload = one.image.add_chunk(ChunkKind::kPayload, 1, 0);
+  ChunkHeader& steps = one.image.add_chunk(ChunkKind::kSteps, sizeof(StepRecord), 1);
+  constexpr std::uint32_t kLinks = 600;
+  const std::vector<std::uint8_t> links(kLinks * sizeof(SpanContext), 1);
+  const std::uint32_t offset = one.image.add_payload(payload, links);
+  constexpr std::uint64_t kSteps = 200;
+  for (std::uint64_t index = 0; index < kSteps; ++index) {
+    StepRecord& step = RecordingImage::add_record<StepRecord>(steps);
+    step.start_ticks = index;
+    step.end_ticks = index + 1;
+    step.thread = 1;
+    step.links_payload = offset;
+    step.links_count = kLinks;
+  }
+  const Recording recording = one.image.read();
+  std::size_t copied = 0;
+  for (const Step& step : recording.steps) copied += step.links.size();
+  CHECK(copied * sizeof(SpanContext) <= one.image.bytes().size());
+  CHECK(problem_count(recording, "step_links_out_of_range") == kSteps - copied / kLinks);
+}
+
+TEST_CASE("tracks cannot claim one long name again and again") {
+  RecordingImage image;
+  ChunkHeader& strings = image.add_chunk(ChunkKind::kStrings, 1, 0);
+  ChunkHeader& tracks = image.add_chunk(ChunkKind::kTracks, sizeof(TrackRecord), 0);
+  RecordingImage::add_string(strings, 1, std::string(10'000, 'x'));
+  RecordingImage::add_record<TrackRecord>(tracks).name = 1;
+  const Recording recording = image.read();
+  CHECK(recording.tracks[0].name == std::string(kMaxTrackNameBytes, 'x'));
 }
