@@ -173,4 +173,4 @@ assert set(otel_torchprof.__all__) <= set(dir(otel_torchprof))
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'profil'"):
-        _ = otel_torchprof.profil  # type: ignore[attr-defined]
+        _ = otel_torchprof.profil
