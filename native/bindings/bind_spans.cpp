@@ -119,8 +119,8 @@ nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
 }
 
 nb::list encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,
-                 const std::string& scope_version, const std::string& schema_url,
-                 std::size_t max_request_bytes, std::size_t max_request_spans) {
+                const std::string& scope_version, const std::string& schema_url,
+                std::size_t max_request_bytes, std::size_t max_request_spans) {
   OtlpOptions options;
   options.resource = {resource.c_str(), resource.size()};
   options.scope_name = scope_name;
