@@ -31,13 +31,22 @@ constexpr int kTorchRefused = 2;
 // Written once, before the first callback is registered.
 const torchprof_core_table* core = nullptr;
 
+// An op whose inputs torch does not give is recorded without them.
+EncodedInputs inputs_of(const at::RecordFunction& fn) noexcept {
+  try {
+    return encode_inputs(fn.inputs());
+  } catch (...) {
+    return {.data = nullptr, .size_bytes = 0, .cut = true};
+  }
+}
+
 template <std::uint32_t Slot, bool WithInputs>
 Observer on_start(const at::RecordFunction& fn) {
   // An exception that left this function would end in the user's op.
   try {
     EncodedInputs inputs;
     if constexpr (WithInputs) {
-      if (core->slot_active(Slot) != 0) inputs = encode_inputs(fn.inputs());
+      if (core->slot_active(Slot) != 0) inputs = inputs_of(fn);
     }
     const torchprof_op_start op{
         .key = &fn,

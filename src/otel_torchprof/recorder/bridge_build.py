@@ -63,8 +63,7 @@ def compile_library(
         command = [
             *compiler,
             *("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
-            f"-D_GLIBCXX_USE_CXX11_ABI={int(build.cxx11_abi)}",
-            f'-DTORCHPROF_TORCH_VERSION="{build.version}"',
+            *(f"-D{definition}" for definition in build.definitions),
             *("-I", str(sources_dir), "-isystem", str(build.include_dir)),
             *map(str, units),
             *("-L", str(build.library_dir), "-ltorch_cpu", "-lc10"),

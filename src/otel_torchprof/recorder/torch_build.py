@@ -25,6 +25,7 @@ class TorchBuild:
 
     version: str
     cxx11_abi: bool
+    debug: bool  # compiled without NDEBUG, which changes the layout of its classes
     machine: str
     include_dir: Path
     library_dir: Path
@@ -36,6 +37,7 @@ class TorchBuild:
         return cls(
             version=str(torch.__version__),
             cxx11_abi=bool(torch._C._GLIBCXX_USE_CXX11_ABI),
+            debug=bool(torch.version.debug),
             machine=platform.machine(),
             include_dir=root / "include",
             library_dir=root / "lib",
@@ -45,7 +47,15 @@ class TorchBuild:
     def key(self) -> str:
         """The build as part of a file name."""
         version = re.sub(r"[^A-Za-z0-9.+]", "_", self.version)
-        return f"torch-{version}-cxx11abi{int(self.cxx11_abi)}-{self.machine}"
+        kind = "-debug" if self.debug else ""
+        return f"torch-{version}{kind}-cxx11abi{int(self.cxx11_abi)}-{self.machine}"
+
+    @property
+    def definitions(self) -> tuple[str, ...]:
+        """What a bridge must be compiled with so that it sees the classes this torch was compiled with."""
+        abi = f"_GLIBCXX_USE_CXX11_ABI={int(self.cxx11_abi)}"
+        named = f'TORCHPROF_TORCH_VERSION="{self.version}"'
+        return (abi, named) if self.debug else (abi, named, "NDEBUG")
 
     def bridge_name(self, sources_dir: Path) -> str:
         """File name of the bridge made for this torch from the sources in `sources_dir`.
@@ -65,8 +75,7 @@ def _print_for_cmake(sources_dir: Path) -> None:
     import torch
 
     build = TorchBuild.of(torch)
-    print(build.version, int(build.cxx11_abi), build.include_dir, build.library_dir, sep="\n")
-    print(build.bridge_name(sources_dir))
+    print(build.include_dir, build.library_dir, build.bridge_name(sources_dir), *build.definitions, sep="\n")
 
 
 if __name__ == "__main__":
