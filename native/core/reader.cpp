@@ -24,10 +24,9 @@ bool read_latest_clock(const FileHeader& header, ClockPair& pair) {
   constexpr int kMaxTries = 1000;
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     const std::uint64_t before = header.clock_latest_sequence.load(std::memory_order_acquire);
-    pair.ticks = __atomic_load_n(&header.clock_latest.ticks, __ATOMIC_RELAXED);
-    pair.realtime_ns = __atomic_load_n(&header.clock_latest.realtime_ns, __ATOMIC_RELAXED);
-    pair.monotonic_ns = __atomic_load_n(&header.clock_latest.monotonic_ns, __ATOMIC_RELAXED);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    pair.ticks = __atomic_load_n(&header.clock_latest.ticks, __ATOMIC_ACQUIRE);
+    pair.realtime_ns = __atomic_load_n(&header.clock_latest.realtime_ns, __ATOMIC_ACQUIRE);
+    pair.monotonic_ns = __atomic_load_n(&header.clock_latest.monotonic_ns, __ATOMIC_ACQUIRE);
     const std::uint64_t after = header.clock_latest_sequence.load(std::memory_order_relaxed);
     if (before == after && before % 2 == 0) return true;
   }
