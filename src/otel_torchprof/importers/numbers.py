@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,10 @@ def to_float(value: object) -> float:
         return float("nan")
 
 
-def int_column(values: Iterable[object], default: int, dtype: npt.DTypeLike = np.int64) -> Ints:
+def int_column(values: Sequence[object], default: int, dtype: npt.DTypeLike = np.int64) -> Ints:
     """A column of integers; what is none, or out of the range of `dtype`, becomes `default`."""
+    if values.count(None) == len(values):
+        return np.full(len(values), default, dtype=dtype)
     filled = [default if value is None else value for value in values]
     bounds = np.iinfo(np.dtype(dtype))
     low, high = int(bounds.min), int(bounds.max)
@@ -49,8 +51,10 @@ def int_column(values: Iterable[object], default: int, dtype: npt.DTypeLike = np
     return column.astype(dtype, copy=False)
 
 
-def float_column(values: Iterable[object]) -> npt.NDArray[np.float32]:
+def float_column(values: Sequence[object]) -> npt.NDArray[np.float32]:
     """A column of numbers; what is none becomes NaN."""
+    if values.count(None) == len(values):
+        return np.full(len(values), np.nan, dtype=np.float32)
     filled = [np.nan if value is None else value for value in values]
     with np.errstate(over="ignore"):
         try:

@@ -60,9 +60,17 @@ def category_of(text: object) -> Category:
     return _CATEGORIES.get(text.lower(), _OTHER) if isinstance(text, str) else _OTHER
 
 
-class CategoryTable(dict[Any, Category]):
-    """`category_of` by text, each text once."""
+class CategoryTable(dict[Any, int]):
+    """Numbers categories by their text, each text once; `kinds` and `on_device` are by that number."""
 
-    def __missing__(self, text: Any) -> Category:
-        self[text] = category = category_of(text)
-        return category
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: list[int] = []
+        self.on_device: list[bool] = []
+
+    def __missing__(self, text: Any) -> int:
+        category = category_of(text)
+        self[text] = number = len(self.kinds)
+        self.kinds.append(int(category.kind))
+        self.on_device.append(category.on_device)
+        return number

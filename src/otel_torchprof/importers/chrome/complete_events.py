@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -64,15 +65,16 @@ class CompleteEvents:
             start_ns = start_ns[start_ns != NO_TIME]
         if not events:
             return len(self._draft), events
-        categories = [self._categories[event.cat] for event in events]
-        on_device = np.array([category.on_device for category in categories])
-        kinds = np.array([category.kind for category in categories])
+        categories = self._categories
+        numbers = np.array([categories[event.cat] for event in events])
+        on_device = np.array(categories.on_device)[numbers]
+        kinds = np.array(categories.kinds)[numbers]
         names = np.array([self._names[event.name] for event in events])
         self._names.refine_kinds(kinds, names)
         number = self._tracks.number
         tracks = [
-            number(event.pid, event.tid, category.on_device)
-            for event, category in zip(events, categories, strict=True)
+            number(event.pid, event.tid, is_on_device)
+            for event, is_on_device in zip(events, on_device.tolist(), strict=True)
         ]
         arguments = [event.args or _NO_ARGUMENTS for event in events]
         sequence = int_column([known.sequence for known in arguments], -1)
@@ -89,7 +91,7 @@ class CompleteEvents:
                     sequence >= 0, int_column([known.forward_thread for known in arguments], 0, np.uint32), 0
                 ),
                 "correlation": np.maximum(int_column([known.correlation for known in arguments], -1), -1),
-                "payload": np.array([self._payload(known) for known in arguments], dtype=np.uint64),
+                "payload": self._payload_column(arguments),
             }
         )
         self._add_steps(row, kinds, names)
@@ -115,10 +117,15 @@ class CompleteEvents:
         durations[too_late] = 0
         return start_ns + durations
 
+    def _payload_column(self, arguments: Sequence[Arguments]) -> Column:
+        payloads = [
+            0 if known.input_types is NO_RAW and known.input_dims is NO_RAW else self._payload(known)
+            for known in arguments
+        ]
+        return np.array(payloads)
+
     def _payload(self, arguments: Arguments) -> int:
         dims, types = arguments.input_dims, arguments.input_types
-        if dims is NO_RAW and types is NO_RAW:
-            return 0
         # Most ops of a loop come again with the same inputs: they are encoded once.
         key = (bytes(dims), bytes(types), bytes(arguments.input_strides), bytes(arguments.concrete_inputs))
         payload = self._payloads.get(key)
@@ -143,17 +150,17 @@ class CompleteEvents:
         arguments: Sequence[Arguments],
         tracks: Sequence[int],
     ) -> None:
-        work = np.flatnonzero(on_device)
-        self.devices.add_work((row + work).tolist(), (arguments[index] for index in work.tolist()))
-        calls = np.flatnonzero((kinds == EventKind.RUNTIME) | (kinds == EventKind.DRIVER))
-        self.devices.add_calls((row + calls).tolist(), (arguments[index] for index in calls.tolist()))
-        ops = np.flatnonzero(kinds == EventKind.OP)
-        external_ids = int_column([arguments[index].external_id for index in ops.tolist()], -1)
-        self._op_rows.append(row + ops[external_ids > 0])
+        is_call = (kinds == EventKind.RUNTIME) | (kinds == EventKind.DRIVER)
+        self.devices.add_work(np.flatnonzero(on_device) + row, list(compress(arguments, on_device.tolist())))
+        self.devices.add_calls(np.flatnonzero(is_call) + row, list(compress(arguments, is_call.tolist())))
+        is_op = kinds == EventKind.OP
+        external_ids = int_column([known.external_id for known in compress(arguments, is_op.tolist())], -1)
+        self._op_rows.append((np.flatnonzero(is_op) + row)[external_ids > 0])
         self._op_external_ids.append(external_ids[external_ids > 0])
-        for index in work.tolist():
-            if not self._tracks.knows_device(tracks[index]):
+        on_tracks, first = np.unique(np.array(tracks)[on_device], return_index=True)
+        for track, index in zip(on_tracks.tolist(), np.flatnonzero(on_device)[first].tolist(), strict=True):
+            if not self._tracks.knows_device(track):
                 known = arguments[index]
                 device = to_int(known.device, -1, -1, _INT32)
                 context = to_int(known.context, -1, -1, _INT32)
-                self._tracks.set_device(tracks[index], device, context, to_int(known.stream, -1))
+                self._tracks.set_device(track, device, context, to_int(known.stream, -1))

@@ -32,7 +32,7 @@ class Flows:
         self.starts: dict[LinkType, dict[object, FlowEnd]] = {link_type: {} for link_type in LinkType}
         self.ends: dict[LinkType, list[tuple[object, FlowEnd]]] = {link_type: [] for link_type in LinkType}
 
-    def add(self, phase: str, category: object, flow_id: object, end: FlowEnd) -> None:
+    def add(self, phase: str | None, category: object, flow_id: object, end: FlowEnd) -> None:
         """Takes one end. A flow may have one start ("s") and several ends ("t" and "f")."""
         key = flow_id
         if category in _LAUNCH:

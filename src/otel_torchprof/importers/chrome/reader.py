@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.importers.chrome.categories import CategoryTable
+from otel_torchprof.importers.chrome.categories import CategoryTable, category_of
 from otel_torchprof.importers.chrome.clock import TraceClock
 from otel_torchprof.importers.chrome.complete_events import CompleteEvents
 from otel_torchprof.importers.chrome.links import (
@@ -63,10 +63,9 @@ class TraceReader:
         self._draft = EventDraft()
         self._tracks = TrackTable(report)
         self._names = NameTable(self.builder, report, max_name_characters)
-        self._categories = CategoryTable()
         self._clock = TraceClock(base_ns, report)
         self._complete = CompleteEvents(
-            self._draft, self.builder, self._tracks, self._names, self._categories, self._clock, report
+            self._draft, self.builder, self._tracks, self._names, CategoryTable(), self._clock, report
         )
         self._flows = Flows()
         self._scopes = ScopePairer(is_async=False)
@@ -157,7 +156,7 @@ class TraceReader:
         return [(event, time) for event, time in zip(events, times, strict=True) if time != NO_TIME]
 
     def _add_mark(self, event: Event, time_ns: int) -> None:
-        category = self._categories[event.cat]
+        category = category_of(event.cat)
         track = self._tracks.number(event.pid, event.tid, category.on_device)
         name = 0 if event.name is None else self._names[event.name]
         if event.ph in _ASYNC_PHASES:

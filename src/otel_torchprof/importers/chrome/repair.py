@@ -54,16 +54,16 @@ def repair_event(text: bytes) -> tuple[bytes | None, list[str]]:
 
 def _attempts(text: str) -> Iterator[tuple[str, str]]:
     yield text, ""
-    escaped = _BAD_ESCAPE.sub(r"\\\\", _protect_escapes(text))
+    escaped = _ESCAPE.sub(_with_known_escape, text)
     yield escaped, "bad_escape"
     tidied, found = _without_faults(escaped)
     yield tidied, found
     yield _INNER_QUOTE.sub(r"\"", tidied), "unescaped_quote"
 
 
-def _protect_escapes(text: str) -> str:
-    """Doubles the backslash of escapes that JSON does not know, pair by pair."""
-    return _ESCAPE.sub(lambda match: match[0] if not _BAD_ESCAPE.match(match[0]) else "\\" + match[0], text)
+def _with_known_escape(escape: re.Match[str]) -> str:
+    """The escape, its backslash doubled where JSON does not know it."""
+    return "\\" + escape[0] if _BAD_ESCAPE.match(escape[0]) else escape[0]
 
 
 def _without_faults(text: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ class Mark(NamedTuple):
     """A begin, an end, or an instant."""
 
     time_ns: int
-    phase: str  # "B", "E" or "n"
+    phase: str | None  # "B", "E" or "n"
     name: int  # name id, 0 = none given
     track: int
     category: Category

@@ -23,7 +23,7 @@ def microseconds_to_ns(value: object) -> int | None:
     More than three decimals are rounded to the nearest ns. None for what is no time or out of range.
     """
     if value.__class__ is int:
-        nanoseconds = value * 1000  # type: ignore[operator]
+        nanoseconds = value * 1000
     elif isinstance(value, str):
         whole, _point, fraction = value.partition(".")
         if len(fraction) == _NS_DIGITS and whole.isdecimal() and fraction.isdecimal():

@@ -1,0 +1,143 @@
+"""Traces that other people recorded, against an independent reader of a few lines.
+
+They are not part of the project: OTEL_TORCHPROF_TEST_DATA names their folder, else `shared/data` beside the
+checkout is taken.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_torchprof.importers import ImportReport, UnreadableInputError, load
+from otel_torchprof.recording import EventKind, LinkType, Recording
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("OTEL_TORCHPROF_TEST_DATA") or ROOT.parent / "shared" / "data")
+FILES = sorted(path for path in DATA.rglob("*") if path.is_file() and path.suffix != ".md")
+KINETO = [path for path in FILES if path.parent.name == "kineto" and "execution_trace" not in path.name]
+NO_TRACES = {"memory_forward_fp32_128.pickle": "pickle", "profile.otlp": "neither a recording nor a trace"}
+
+pytestmark = pytest.mark.skipif(
+    not FILES, reason=f"no traces in {DATA}: set OTEL_TORCHPROF_TEST_DATA to a folder of them"
+)
+
+KERNELS = {"kernel", "Kernel"}
+ON_DEVICE = KERNELS | {"gpu_memcpy", "gpu_memset", "cuda_sync", "Memcpy", "Memset"}
+CALLS = {"cuda_runtime", "cuda_driver", "Runtime"}
+
+
+@cache
+def imported(path: Path) -> tuple[Recording, ImportReport]:
+    return load(path)
+
+
+@cache
+def events_of(path: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    return events
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_file_is_imported_or_refused_in_one_line(path: Path) -> None:
+    if path.name in NO_TRACES:
+        with pytest.raises(UnreadableInputError, match=NO_TRACES[path.name]) as caught:
+            load(path)
+        assert "\n" not in str(caught.value)
+    else:
+        recording, report = imported(path)
+        assert report.counts["events"] == len(recording)
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
+def test_counts_are_those_of_an_independent_reader(path: Path) -> None:
+    events = events_of(path)
+    slices = [event for event in events if event["ph"] == "X"]
+    instants = [event for event in events if event["ph"] == "i" and event["name"] != "[memory]"]
+    memory = [event for event in events if event["name"] == "[memory]"]
+    steps = [
+        event
+        for event in slices
+        if event["name"].startswith("ProfilerStep#") and event["cat"] in {"user_annotation", "Operator"}
+    ]
+    recording, report = imported(path)
+    assert report.counts["events"] == len(slices) + len(instants)
+    assert report.counts["kernels"] == sum(event["cat"] in KERNELS for event in slices)
+    assert report.counts["memory_events"] == len(memory)
+    assert report.counts["steps"] == len(steps)
+    assert Counter(map(recording.event_name, range(len(recording)))) == Counter(
+        event["name"] for event in slices + instants
+    )
+
+
+def launcher_ids(slices: list[dict[str, Any]]) -> tuple[set[Any], set[Any]]:
+    calls = {event["args"]["correlation"] for event in slices if event["cat"] in CALLS}
+    ops = {event["args"].get("External id") for event in slices if event["cat"] == "cpu_op"}
+    return calls, ops - {None}
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
+def test_kernels_are_linked_to_what_launched_them(path: Path) -> None:
+    slices = [event for event in events_of(path) if event["ph"] == "X"]
+    calls, ops = launcher_ids(slices)
+    launched = [event for event in slices if event["cat"] in ON_DEVICE]
+    linked = [
+        event
+        for event in launched
+        if event["args"]["correlation"] in calls or event["args"].get("External id") in ops
+    ]
+    recording, report = imported(path)
+    assert report.counts["launches_linked"] == len(linked)
+    assert report.counts["kernels_linked"] == sum(event["cat"] in KERNELS for event in linked)
+
+    columns = recording.events
+    is_launch = recording.links.type == LinkType.LAUNCH
+    for launcher, work in zip(
+        recording.links.from_event[is_launch], recording.links.to_event[is_launch], strict=True
+    ):
+        if columns.kind[launcher] != EventKind.OP:
+            assert columns.correlation[launcher] == columns.correlation[work]
+            assert columns.kind[launcher] in {EventKind.RUNTIME, EventKind.DRIVER}
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
+def test_orphan_flows_are_counted(path: Path) -> None:
+    flows = [event for event in events_of(path) if event["ph"] in {"s", "f"}]
+    starts = {(event["cat"], event["id"]) for event in flows if event["ph"] == "s"}
+    ends = Counter((event["cat"], event["id"]) for event in flows if event["ph"] == "f")
+    problems = imported(path)[1].problems
+    assert problems["flow_end_without_start"] == sum(n for key, n in ends.items() if key not in starts)
+    assert problems["flow_start_without_end"] == len(starts - set(ends))
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
+def test_an_imported_trace_survives_being_saved(path: Path, tmp_path: Path) -> None:
+    recording, report = imported(path)
+    recording.save(tmp_path / "trace.tprof")
+    again, report_again = load(tmp_path / "trace.tprof")
+    assert report_again.format == "tprof"
+    totals = {
+        key: n for key, n in report.counts.items() if not key.startswith(("kernels_", "launches_linked_"))
+    }
+    assert dict(report_again.counts) == totals
+    assert (again.events.start_ns == recording.events.start_ns).all()
+    assert (again.events.end_ns == recording.events.end_ns).all()
+    for table in ("devices", "counters", "memory"):
+        assert getattr(again, table).tobytes() == getattr(recording, table).tobytes()
+
+
+def test_no_slice_ends_before_it_starts_and_times_are_exact() -> None:
+    path = next(path for path in KINETO if path.name.startswith("h100"))
+    recording, _ = imported(path)
+    base = 1751410836000000000
+    row = next(row for row in range(len(recording)) if recording.event_name(row) == "ProfilerStep#6")
+    assert recording.events.start_ns[row] == base + 1419247332972313
+    assert recording.events.end_ns[row] - recording.events.start_ns[row] == 4426114
+    assert (recording.events.end_ns >= recording.events.start_ns).all()

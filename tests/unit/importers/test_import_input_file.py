@@ -1,0 +1,128 @@
+"""Opening files: only what is a file, only within bounds, known by content."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import socket
+from pathlib import Path
+
+import pytest
+
+from otel_torchprof.importers import ImportLimits, UnreadableInputError, load
+from otel_torchprof.recording import RecordingBuilder
+from tests.support.chrome_traces import complete, import_events, times
+
+TRACE = b'[{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5}]'
+
+
+def refusal(path: Path, **limits: int) -> str:
+    with pytest.raises(UnreadableInputError) as caught:
+        load(path, limits=ImportLimits(**limits))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    assert (
+        refusal(tmp_path / "missing") == f"{tmp_path / 'missing'} cannot be read: No such file or directory"
+    )
+    assert refusal(tmp_path) == f"{tmp_path} is not a file"
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(tmp_path / "pipe") == f"{tmp_path / 'pipe'} is not a file"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        assert "cannot be read" in refusal(tmp_path / "socket")
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"")
+    assert refusal(path) == f"{path} is empty"
+    path.write_bytes(pickle.dumps({"a": 1}))
+    assert "pickle" in refusal(path)
+    path.write_bytes(b"\x7fELF" + bytes(100))
+    assert "neither a recording nor a trace" in refusal(path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_must_not_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(TRACE)
+    path.chmod(0)
+    assert refusal(path) == f"{path} cannot be read: Permission denied"
+
+
+def test_the_name_does_not_matter_and_compression_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "trace.tprof"
+    path.write_bytes(gzip.compress(TRACE))
+    recording, report = load(path)
+    assert times(recording) == {"a": (0, 5_000)}
+    assert report.format == "chrome"
+
+
+def test_gzip_in_several_members(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(gzip.compress(TRACE[:10]) + gzip.compress(TRACE[10:]) + bytes(64))
+    recording, report = load(path)
+    assert len(recording) == 1
+    assert not report.problems
+
+
+def test_gzip_that_is_cut_off_yields_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    noise = b",".join(
+        b'{"ph":"X","name":"%d","pid":1,"tid":1,"ts":%d,"dur":1}' % (n, n) for n in range(9_999)
+    )
+    data = gzip.compress(b"[" + noise + b"]")
+    path.write_bytes(data[: len(data) // 2])
+    recording, report = load(path)
+    assert 1_000 < len(recording) < 9_999
+    assert report.problems["compressed_data_cut_off"] == 1
+
+
+def test_gzip_bombs_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(b"[" + b" " * (4 << 20)))
+    assert "unpacks to more than 50 times its size" in refusal(
+        path, max_compression_ratio=50, ratio_free_bytes=1 << 20
+    )
+    assert "holds more than 1,000 bytes" in refusal(path, max_size_bytes=1_000)
+
+
+def test_our_own_recordings(tmp_path: Path) -> None:
+    builder = RecordingBuilder()
+    builder.add_event("op", 10, 20, track=builder.add_track("main"))
+    builder.finish().save(tmp_path / "run.json")
+    recording, report = load(tmp_path / "run.json")
+    assert times(recording) == {"op": (10, 20)}
+    assert report.format == "tprof"
+    assert report.counts["events"] == 1
+
+
+def test_a_recording_cut_off_says_so(tmp_path: Path) -> None:
+    builder = RecordingBuilder()
+    builder.add_event("op", 10, 20, track=builder.add_track("main"))
+    builder.finish().save(tmp_path / "run.tprof")
+    data = (tmp_path / "run.tprof").read_bytes()
+    (tmp_path / "run.tprof").write_bytes(data[:-100])
+    assert load(tmp_path / "run.tprof")[1].problems["file_cut_off"] == 1
+    (tmp_path / "run.tprof").write_bytes(data[:100])
+    assert refusal(tmp_path / "run.tprof")
+
+
+def test_inputs_of_ops_are_kept(tmp_path: Path) -> None:
+    arguments = {
+        "Input Dims": [[2, 3], [], [[4], [5, 6]], [], [], [], []],
+        "Input type": ["c10::BFloat16", "Scalar", "TensorList", "Scalar", "", "ScalarList", ""],
+        "Input Strides": [[3, 1], [], [[1], [6, 1]], [], [], [], []],
+        "Concrete Inputs": ["", "9223372036854775807", "", "0.5", "", "[1, -2]", "cuda:0"],
+    }
+    recording, _ = import_events(tmp_path, [complete("op", n, 1, args=arguments) for n in range(2)])
+    assert repr(recording.inputs(0)) == repr(recording.inputs(1))
+    tensor, number, tensors, real, nothing, numbers, text = recording.inputs(0) or []
+    assert (tensor.dtype, tensor.sizes, tensor.strides) == ("bfloat16", (2, 3), (3, 1))  # type: ignore[union-attr]
+    assert (number, real, nothing, text) == (9223372036854775807, 0.5, None, "cuda:0")
+    assert [(item.sizes, item.strides) for item in tensors.items] == [((4,), (1,)), ((5, 6), (6, 1))]  # type: ignore[union-attr]
+    assert numbers.items == (1, -2)  # type: ignore[union-attr]
