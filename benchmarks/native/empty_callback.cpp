@@ -1,4 +1,5 @@
-// The least a RecordFunction callback can cost: a pair that does nothing. The anchor of benchmarks/record_op.py.
+// The least a RecordFunction callback can cost: a pair that does nothing. The anchor of
+// benchmarks/record_op.py.
 #include <ATen/record_function.h>
 
 #include <memory>
