@@ -16,6 +16,8 @@ ENTRY_POINT_GROUP = "otel_torchprof_importers"
 # In order of asking; formats that are known by a magic number come first, the broadest last.
 _MODULES = {
     "tprof": "otel_torchprof.importers.tprof",
+    "nsys": "otel_torchprof.importers.nsys",
+    "nvprof": "otel_torchprof.importers.nvprof",
     "chrome": "otel_torchprof.importers.chrome",
 }
 
