@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint32_t kExtMagic = 0xEF53;
 constexpr std::uint32_t kXfsMagic = 0x58465342;
 constexpr std::uint32_t kTmpfsMagic = 0x01021994;
+// The root of most containers: hands fallocate and mmap on to the file system below, an ext or xfs there.
+constexpr std::uint32_t kOverlayMagic = 0x794C7630;
 
 [[noreturn]] void fail(int error, const std::string& what) {
   throw std::system_error(error, std::generic_category(), what);
@@ -65,7 +67,7 @@ std::string RecordingFile::unsafe_reason() const {
     return "its file system is unknown";
   }
   const auto magic = static_cast<std::uint32_t>(status.f_type);
-  if (magic == kExtMagic || magic == kXfsMagic || magic == kTmpfsMagic) {
+  if (magic == kExtMagic || magic == kXfsMagic || magic == kTmpfsMagic || magic == kOverlayMagic) {
     return {};
   }
   char text[128];

@@ -83,7 +83,7 @@ class Capture:
             raise RuntimeError("a capture records once: make another")
         bridge = load_bridge()
         native = core.Capture(None if self.path is None else os.fspath(self.path), self._buffer_size_bytes)
-        session = _Session(native, bridge, self._run_id)
+        session = _Session(native, bridge, self._run_id, self.path)
         options: JsonObject = {
             "record_shapes": self._record_shapes,
             "buffer_size_bytes": self._buffer_size_bytes,
@@ -122,7 +122,11 @@ class Capture:
             self._session.native.end_step()
 
     def halt(self) -> None:
-        """Stops recording without making the recording; again, it does nothing."""
+        """Stops recording without making the recording; again, it does nothing.
+
+        Raises:
+            OSError: the recording was kept in memory (see `docs/recording-format.md`) and cannot be saved.
+        """
         if self._finalizer is not None:
             self._finalizer()
 
@@ -140,10 +144,12 @@ class Capture:
 class _Session:
     """The running half of a capture: all that stopping needs, so that it can outlive the capture's object."""
 
-    def __init__(self, native: core.Capture, bridge: Bridge, run_id: str | None) -> None:
+    def __init__(self, native: core.Capture, bridge: Bridge, run_id: str | None, path: Path | None) -> None:
         self.native = native
         self._bridge = bridge
         self._run_id = run_id
+        # Where the file system cannot promise its blocks, the recording is in memory and saved at the end.
+        self._save_path = path if native.fallback_reason else None
         self._process_id = os.getpid()
         self._slot = -1
         self._stopping = threading.Lock()
@@ -178,6 +184,8 @@ class _Session:
                 self.native.add_metadata(_to_json(stop_metadata(self._identity())))
             finally:
                 self.native.stop()
+            if self._save_path is not None:
+                self.native.recording().save(os.fspath(self._save_path))
 
     def _identity(self) -> RunIdentity:
         return read_run_identity(os.environ, self._run_id)
