@@ -3,6 +3,7 @@
 namespace nb = nanobind;
 
 void bind_capture(nb::module_& m);
+void bind_chrome(nb::module_& m);
 void bind_recording(nb::module_& m);
 void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
@@ -14,4 +15,5 @@ NB_MODULE(core, m) {
   bind_side_tables(m);
   bind_capture(m);
   bind_spans(m);
+  bind_chrome(m);
 }

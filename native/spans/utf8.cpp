@@ -9,7 +9,8 @@ constexpr bool is_continuation(std::uint8_t byte) noexcept { return (byte & 0xC0
 
 constexpr bool is_control(std::uint8_t byte) noexcept { return byte < 0x20 || byte == 0x7F; }
 
-// Bytes of the well-formed character that `text` begins with, 0 when it is ill-formed (Unicode table 3-7).
+}  // namespace
+
 std::size_t character_bytes(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t lead = byte(0);
@@ -36,8 +37,6 @@ std::size_t character_bytes(std::string_view text) noexcept {
   }
   return size;
 }
-
-}  // namespace
 
 bool is_clean_utf8(std::string_view text) noexcept {
   while (!text.empty()) {

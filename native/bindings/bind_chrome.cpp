@@ -1,0 +1,55 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "bindings/python_values.h"
+#include "core/recording.h"
+#include "encode/chrome_encoder.h"
+
+namespace nb = nanobind;
+
+namespace torchprof::bindings {
+namespace {
+
+ProcessNames process_names(const nb::dict& names) {
+  ProcessNames by_id;
+  for (const auto& [id, name] : names) {
+    by_id.emplace(nb::cast<std::int64_t>(id), bytes_view(nb::cast<nb::bytes>(name)));
+  }
+  return by_id;
+}
+
+// The GIL is held only while a full buffer is handed over.
+nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const nb::dict& names,
+                      const nb::callable& write) {
+  const ProcessNames by_id = process_names(names);
+  const std::string_view members = bytes_view(header);
+  ChromeCounts counts;
+  {
+    const nb::gil_scoped_release release;
+    counts = encode_chrome(recording, members, by_id, [&](std::string_view piece) {
+      const nb::gil_scoped_acquire acquire;
+      write(nb::bytes(piece.data(), piece.size()));
+    });
+  }
+  nb::dict result;
+  result["slices"] = counts.slices;
+  result["async_events"] = counts.async_events;
+  result["instants"] = counts.instants;
+  result["flows"] = counts.flows;
+  result["steps"] = counts.steps;
+  result["counters"] = counts.counters;
+  result["size_bytes"] = counts.size_bytes;
+  return result;
+}
+
+}  // namespace
+}  // namespace torchprof::bindings
+
+void bind_chrome(nb::module_& m) {
+  using namespace torchprof::bindings;
+  m.def("write_chrome", write_chrome, nb::arg("recording"), nb::arg("header"), nb::arg("process_names"),
+        nb::arg("write"));
+}

@@ -1,0 +1,204 @@
+#include "encode/chrome_arguments.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/inputs_decoder.h"
+#include "encode/chrome_inputs.h"
+
+namespace torchprof {
+namespace {
+
+bool is_python(std::uint8_t kind) {
+  switch (static_cast<EventKind>(kind)) {
+    case EventKind::kPython:
+    case EventKind::kPythonC:
+    case EventKind::kModule:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void write_dimensions(ArgumentList& arguments, std::string_view quoted_name, const std::uint32_t (&size)[3]) {
+  if (size[0] == 0) return;
+  ChromeText& text = arguments.next(quoted_name);
+  text.raw("[");
+  text.integer(size[0]);
+  text.raw(",");
+  text.integer(size[1]);
+  text.raw(",");
+  text.integer(size[2]);
+  text.raw("]");
+}
+
+void write_real(ArgumentList& arguments, std::string_view quoted_name, float value) {
+  if (std::isfinite(value)) arguments.next(quoted_name).number(value);
+}
+
+}  // namespace
+
+std::vector<const CounterRecord*> ChromeArguments::counters_of_events() const {
+  std::vector<const CounterRecord*> counters;
+  for (const CounterRecord& counter : recording_.counters) {
+    if (counter.event >= 0) counters.push_back(&counter);
+  }
+  std::stable_sort(counters.begin(), counters.end(),
+                   [](const CounterRecord* a, const CounterRecord* b) { return a->event < b->event; });
+  return counters;
+}
+
+void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_intact) {
+  advance(row);
+  ArgumentList arguments(text);
+  switch (static_cast<EventKind>(recording_.events.kind[row])) {
+    case EventKind::kOp:
+    case EventKind::kUser:
+      write_op(arguments, row);
+      break;
+    case EventKind::kPython:
+    case EventKind::kPythonC:
+    case EventKind::kModule:
+      write_python(arguments, row);
+      break;
+    case EventKind::kRuntime:
+    case EventKind::kDriver:
+      write_call(arguments, row);
+      break;
+    case EventKind::kKernel:
+    case EventKind::kMemcpy:
+    case EventKind::kMemset:
+      write_work(arguments, row);
+      break;
+    case EventKind::kSync:
+      write_sync(arguments, row);
+      break;
+    case EventKind::kOverhead:
+    case EventKind::kSpan:
+    case EventKind::kAnnotation:
+    case EventKind::kOther:
+      break;
+  }
+  write_counters(arguments, row);
+  const std::uint32_t name = recording_.events.name[row];
+  if (!recording_.strings.overload(name).empty()) {
+    arguments.next("\"Overload name\":").string(recording_.strings.overload(name));
+  }
+  if (!name_is_intact) arguments.next("\"Name bytes\":").hexadecimal(recording_.strings.name(name));
+  if ((recording_.events.flags[row] & kFlagUnfinished) != 0) arguments.next("\"finished\":").raw("false");
+  arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(row));
+  arguments.end();
+}
+
+void ChromeArguments::advance(std::uint64_t row) {
+  const std::vector<DeviceRecord>& devices = recording_.devices;
+  while (next_device_ < devices.size() && devices[next_device_].event < row) ++next_device_;
+  const bool is_there = next_device_ < devices.size() && devices[next_device_].event == row;
+  device_ = is_there ? &devices[next_device_] : nullptr;
+}
+
+void ChromeArguments::write_op(ArgumentList& arguments, std::uint64_t row) const {
+  const EventTable& events = recording_.events;
+  arguments.integer("\"External id\":", external_ids_.of(row));
+  arguments.integer("\"Record function id\":", 0);  // only torch's execution trace observer gives others
+  if (events.sequence[row] >= 0) {
+    arguments.integer("\"Sequence number\":", events.sequence[row]);
+    arguments.integer("\"Fwd thread id\":", events.forward_thread[row]);
+  }
+  if (events.payload[row] != 0) write_inputs(arguments, row);
+}
+
+void ChromeArguments::write_inputs(ArgumentList& arguments, std::uint64_t row) const {
+  const std::span<const std::uint8_t> encoded = encoded_inputs(recording_, row);
+  if (encoded.empty()) return;
+  const ChromeInputs inputs = describe_for_chrome(encoded);
+  arguments.next("\"Concrete Inputs\":").raw(inputs.concrete);
+  arguments.next("\"Input type\":").raw(inputs.types);
+  arguments.next("\"Input Strides\":").raw(inputs.strides);
+  arguments.next("\"Input Dims\":").raw(inputs.sizes);
+}
+
+void ChromeArguments::write_python(ArgumentList& arguments, std::uint64_t row) const {
+  const EventTable& events = recording_.events;
+  std::int64_t parent = tree_.parent[row];
+  while (parent >= 0 && !is_python(events.kind[static_cast<std::size_t>(parent)])) {
+    parent = tree_.parent[static_cast<std::size_t>(parent)];
+  }
+  // Python's ids count from 1.
+  if (parent >= 0) {
+    arguments.integer("\"Python parent id\":", parent + 1);
+  } else {
+    arguments.next("\"Python parent id\":").raw("null");
+  }
+  arguments.integer("\"Python id\":", static_cast<std::int64_t>(row) + 1);
+  if (events.kind[row] == static_cast<std::uint8_t>(EventKind::kModule)) {
+    arguments.integer("\"Python module id\":", events.name[row]);
+  }
+}
+
+void ChromeArguments::write_call(ArgumentList& arguments, std::uint64_t row) const {
+  arguments.integer_if_known("\"External id\":", external_ids_.of(row));
+  if (device_ != nullptr) arguments.integer_if_known("\"cbid\":", device_->callback_id);
+  arguments.integer_if_known("\"correlation\":", correlation(row));
+}
+
+void ChromeArguments::write_work(ArgumentList& arguments, std::uint64_t row) const {
+  arguments.integer_if_known("\"External id\":", external_ids_.of(row));
+  if (device_ == nullptr) {
+    arguments.integer_if_known("\"correlation\":", correlation(row));
+    return;
+  }
+  const DeviceRecord& device = *device_;
+  const EventTable& events = recording_.events;
+  arguments.integer_if_known("\"device\":", device.device);
+  arguments.integer_if_known("\"context\":", device.context);
+  arguments.integer_if_known("\"stream\":", device.stream);
+  arguments.integer_if_known("\"correlation\":", correlation(row));
+  arguments.integer_if_known("\"graph id\":", device.graph_id);
+  arguments.integer_if_known("\"graph node id\":", device.graph_node_id);
+  arguments.integer_if_known("\"registers per thread\":", device.registers);
+  arguments.integer_if_known("\"shared memory\":", device.shared_bytes);
+  write_real(arguments, "\"blocks per SM\":", device.blocks_per_sm);
+  write_real(arguments, "\"warps per SM\":", device.warps_per_sm);
+  write_dimensions(arguments, "\"grid\":", device.grid);
+  write_dimensions(arguments, "\"block\":", device.block);
+  write_real(arguments, "\"est. achieved occupancy %\":", device.occupancy_percent);
+  arguments.integer_if_known("\"priority\":", device.priority);
+  if (device.size_bytes < 0) return;
+  arguments.integer("\"bytes\":", device.size_bytes);
+  const std::int64_t duration_ns = events.end_ns[row] - events.start_ns[row];
+  if (duration_ns > 0) {
+    arguments.next("\"memory bandwidth (GB/s)\":")
+        .number(static_cast<double>(device.size_bytes) / static_cast<double>(duration_ns));
+  }
+}
+
+void ChromeArguments::write_sync(ArgumentList& arguments, std::uint64_t row) const {
+  const std::uint32_t name = recording_.events.name[row];
+  arguments.next("\"cuda_sync_kind\":").string(recording_.strings.name(name));
+  if (device_ != nullptr && device_->wait_correlation >= 0) {
+    arguments.integer_if_known("\"wait_on_stream\":", device_->wait_stream);
+    arguments.integer("\"wait_on_cuda_event_record_corr_id\":", device_->wait_correlation);
+    arguments.integer_if_known("\"wait_on_cuda_event_id\":", device_->wait_event);
+  }
+  write_work(arguments, row);
+}
+
+void ChromeArguments::write_counters(ArgumentList& arguments, std::uint64_t row) {
+  const auto event = static_cast<std::int64_t>(row);
+  while (next_counter_ < counters_.size() && counters_[next_counter_]->event < event) ++next_counter_;
+  for (; next_counter_ < counters_.size() && counters_[next_counter_]->event == event; ++next_counter_) {
+    const CounterRecord& counter = *counters_[next_counter_];
+    ChromeText& text = arguments.next("");
+    text.string(recording_.strings.name(counter.name));
+    text.raw(":");
+    text.number(counter.value);
+  }
+}
+
+std::int64_t ChromeArguments::correlation(std::uint64_t row) const {
+  const EventTable& events = recording_.events;
+  return events.correlation.empty() ? -1 : events.correlation[row];
+}
+
+}  // namespace torchprof

@@ -1,0 +1,69 @@
+// The arguments of the events of a trace, by their kind.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/recording.h"
+#include "core/tree.h"
+#include "encode/chrome_ids.h"
+#include "encode/chrome_text.h"
+
+namespace torchprof {
+
+// Writes `"name":value` pairs into an object.
+class ArgumentList {
+ public:
+  explicit ArgumentList(ChromeText& text) : text_(text) { text_.raw(",\"args\":{"); }
+
+  // `quoted_name` has its quotes and colon: `"Ev Idx":`.
+  ChromeText& next(std::string_view quoted_name) {
+    if (!is_first_) text_.raw(",");
+    is_first_ = false;
+    text_.raw(quoted_name);
+    return text_;
+  }
+  void integer(std::string_view quoted_name, std::int64_t value) { next(quoted_name).integer(value); }
+  void integer_if_known(std::string_view quoted_name, std::int64_t value) {
+    if (value >= 0) integer(quoted_name, value);
+  }
+  void end() { text_.raw("}"); }
+
+ private:
+  ChromeText& text_;
+  bool is_first_ = true;
+};
+
+class ChromeArguments {
+ public:
+  ChromeArguments(const Recording& recording, const Tree& tree, const ExternalIds& external_ids)
+      : recording_(recording), tree_(tree), external_ids_(external_ids) {}
+
+  // Called with rising rows. `name_is_intact`: whether the name could be written as it is.
+  void write(ChromeText& text, std::uint64_t row, bool name_is_intact);
+
+ private:
+  void write_op(ArgumentList& arguments, std::uint64_t row) const;
+  void write_inputs(ArgumentList& arguments, std::uint64_t row) const;
+  void write_python(ArgumentList& arguments, std::uint64_t row) const;
+  void write_call(ArgumentList& arguments, std::uint64_t row) const;
+  void write_work(ArgumentList& arguments, std::uint64_t row) const;
+  void write_sync(ArgumentList& arguments, std::uint64_t row) const;
+  void write_counters(ArgumentList& arguments, std::uint64_t row);
+  [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
+  void advance(std::uint64_t row);
+
+  const Recording& recording_;
+  const Tree& tree_;
+  const ExternalIds& external_ids_;
+  std::size_t next_device_ = 0;
+  const DeviceRecord* device_ = nullptr;  // of the current row, nullptr = none
+  std::vector<const CounterRecord*> counters_ = counters_of_events();
+  std::size_t next_counter_ = 0;
+
+  [[nodiscard]] std::vector<const CounterRecord*> counters_of_events() const;
+};
+
+}  // namespace torchprof

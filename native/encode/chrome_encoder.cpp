@@ -1,0 +1,324 @@
+#include "encode/chrome_encoder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/tree.h"
+#include "encode/chrome_arguments.h"
+#include "encode/chrome_ids.h"
+#include "encode/chrome_layout.h"
+#include "encode/chrome_links.h"
+
+namespace torchprof {
+namespace {
+
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr std::string_view kStepPrefix = "ProfilerStep#";
+constexpr std::string_view kModulePrefix = "nn.Module: ";
+
+std::string_view category_of(EventKind kind) {
+  switch (kind) {
+    case EventKind::kOp:
+      return "cpu_op";
+    case EventKind::kUser:
+      return "user_annotation";
+    case EventKind::kRuntime:
+      return "cuda_runtime";
+    case EventKind::kDriver:
+      return "cuda_driver";
+    case EventKind::kKernel:
+      return "kernel";
+    case EventKind::kMemcpy:
+      return "gpu_memcpy";
+    case EventKind::kMemset:
+      return "gpu_memset";
+    case EventKind::kSync:
+      return "cuda_sync";
+    case EventKind::kPython:
+    case EventKind::kPythonC:
+    case EventKind::kModule:
+      return "python_function";
+    case EventKind::kOverhead:
+      return "overhead";
+    case EventKind::kSpan:
+      return "Trace";
+    case EventKind::kAnnotation:
+      return "gpu_user_annotation";
+    case EventKind::kOther:
+      break;
+  }
+  return "other";
+}
+
+std::string_view flow_category(LinkType type) {
+  switch (type) {
+    case LinkType::kForwardBackward:
+      return "fwdbwd";
+    case LinkType::kLaunch:
+      return "ac2g";
+    case LinkType::kOther:
+      break;
+  }
+  return "link";
+}
+
+// Whole seconds before everything, so that times are short; 0 where something lies before 1970.
+std::int64_t base_time_ns(const Recording& recording) {
+  std::int64_t first_ns = recording.start_ns;
+  for (const std::int64_t start_ns : recording.events.start_ns) first_ns = std::min(first_ns, start_ns);
+  for (const Step& step : recording.steps) first_ns = std::min(first_ns, step.start_ns);
+  if (!recording.memory.empty()) {
+    first_ns = std::min(first_ns, static_cast<std::int64_t>(recording.memory.front().time));
+  }
+  if (!recording.counters.empty()) {
+    first_ns = std::min(first_ns, static_cast<std::int64_t>(recording.counters.front().time));
+  }
+  return std::max<std::int64_t>(first_ns, 0) / kNsPerSecond * kNsPerSecond;
+}
+
+class ChromeEncoder {
+ public:
+  ChromeEncoder(const Recording& recording, ChromeText::Sink sink)
+      : recording_(recording),
+        events_(recording.events),
+        base_ns_(base_time_ns(recording)),
+        layout_(lay_out(recording)),
+        tracks_(recording, layout_),
+        tree_(build_tree(recording)),
+        flows_(chrome_flows(recording)),
+        external_ids_(recording, tree_, flows_),
+        text_(std::move(sink)) {}
+
+  ChromeCounts encode(std::string_view header, const ProcessNames& process_names) {
+    text_.raw("{");
+    text_.raw(header);
+    text_.raw(header.empty() ? "\"baseTimeNanoseconds\":" : ",\n\"baseTimeNanoseconds\":");
+    text_.integer(base_ns_);
+    text_.raw(",\n\"traceEvents\":[");
+    tracks_.write_metadata(text_, process_names);
+    write_steps();  // before the events that they hold and may begin together with
+    write_events();
+    write_flows();
+    write_memory();
+    write_counters();
+    text_.raw("\n]}\n");
+    text_.flush();
+    counts_.size_bytes = text_.size_bytes();
+    return counts_;
+  }
+
+ private:
+  void begin(std::string_view phase, std::string_view category) {
+    text_.next_event();
+    text_.raw("{\"ph\":\"");
+    text_.raw(phase);
+    text_.raw("\",\"cat\":\"");
+    text_.raw(category);
+    text_.raw("\",\"name\":");
+  }
+
+  void place(const std::string& fields, std::int64_t time_ns) {
+    text_.raw(",");
+    text_.raw(fields);
+    text_.raw(",\"ts\":");
+    text_.microseconds(time_ns - base_ns_);
+  }
+
+  void duration(std::int64_t duration_ns) {
+    text_.raw(",\"dur\":");
+    text_.microseconds(duration_ns);
+  }
+
+  void id(std::uint64_t number) {
+    text_.raw(",\"id\":");
+    text_.integer(static_cast<std::int64_t>(number));
+  }
+
+  void write_events() {
+    ChromeArguments arguments(recording_, tree_, external_ids_);
+    for (std::uint64_t row = 0; row < events_.size(); ++row) {
+      const bool is_async = layout_.lane[row] == kAsynchronous;
+      const bool is_instant = (events_.flags[row] & kFlagInstant) != 0;
+      const std::string_view phase = is_async ? (is_instant ? "n" : "b") : is_instant ? "i" : "X";
+      const std::string_view category = category_of_row(row);
+      begin(phase, category);
+      const bool name_is_intact = write_name(row);
+      if (is_async) id(row);
+      if (phase == "i") text_.raw(",\"s\":\"t\"");
+      place(tracks_.fields(events_.track[row], is_async ? kOnTrack : layout_.lane[row]),
+            events_.start_ns[row]);
+      if (phase == "X") duration(events_.end_ns[row] - events_.start_ns[row]);
+      arguments.write(text_, row, name_is_intact);
+      text_.raw("}");
+      if (phase == "b") write_async_end(row, category);
+      is_instant ? ++counts_.instants : is_async ? ++counts_.async_events : ++counts_.slices;
+    }
+  }
+
+  void write_async_end(std::uint64_t row, std::string_view category) {
+    const bool elsewhere = (events_.flags[row] & kFlagOtherThread) != 0;
+    begin("e", category);
+    write_name(row);
+    id(row);
+    place(tracks_.fields(elsewhere ? events_.end_track[row] : events_.track[row], kOnTrack),
+          events_.end_ns[row]);
+    text_.raw("}");
+  }
+
+  std::string_view category_of_row(std::uint64_t row) const {
+    const auto kind = static_cast<EventKind>(events_.kind[row]);
+    const bool is_instant_op = kind == EventKind::kOp && (events_.flags[row] & kFlagInstant) != 0;
+    if (is_instant_op) return "cpu_instant_event";
+    return category_of(kind);
+  }
+
+  bool write_name(std::uint64_t row) {
+    const std::string_view name = recording_.strings.name(events_.name[row]);
+    const bool is_module = events_.kind[row] == static_cast<std::uint8_t>(EventKind::kModule);
+    if (!is_module || name.starts_with(kModulePrefix)) return text_.string(name);
+    return text_.string(std::string(kModulePrefix).append(name));
+  }
+
+  void write_steps() {
+    const auto represented = represented_steps();
+    for (std::size_t index = 0; index < recording_.steps.size(); ++index) {
+      const Step& step = recording_.steps[index];
+      if (step.number < 0 || represented.contains({step.track, step.start_ns, step.number})) continue;
+      const std::string name = std::string(kStepPrefix) + std::to_string(step.number);
+      const std::uint8_t lane = layout_.step_lane[index];
+      const std::string& fields =
+          lane == kBesideTrack ? tracks_.step_fields(step.track) : tracks_.fields(step.track, kOnTrack);
+      const std::uint64_t number = events_.size() + index;
+      begin(lane == kAsynchronous ? "b" : "X", category_of(EventKind::kUser));
+      text_.string(name);
+      if (lane == kAsynchronous) id(number);
+      place(fields, step.start_ns);
+      if (lane != kAsynchronous) duration(step.end_ns - step.start_ns);
+      ArgumentList arguments(text_);
+      arguments.integer("\"External id\":", external_ids_.of_step(index));
+      arguments.integer("\"Record function id\":", 0);
+      arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(number));
+      arguments.end();
+      text_.raw("}");
+      if (lane == kAsynchronous) {
+        begin("e", category_of(EventKind::kUser));
+        text_.string(name);
+        id(number);
+        place(fields, step.end_ns);
+        text_.raw("}");
+      }
+      ++counts_.steps;
+    }
+  }
+
+  // Steps that torch's profiler marked are events too: track, start and number of those.
+  std::set<std::tuple<std::uint32_t, std::int64_t, std::int64_t>> represented_steps() const {
+    std::set<std::tuple<std::uint32_t, std::int64_t, std::int64_t>> found;
+    if (recording_.steps.empty()) return found;
+    std::vector<std::int64_t> number_of_name(recording_.strings.size(), -1);
+    for (std::uint32_t id = 0; id < number_of_name.size(); ++id) {
+      const std::string_view name = recording_.strings.name(id);
+      if (!name.starts_with(kStepPrefix)) continue;
+      const std::string_view digits = name.substr(kStepPrefix.size());
+      std::int64_t number = -1;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+      if (error == std::errc() && end == digits.data() + digits.size()) number_of_name[id] = number;
+    }
+    for (std::uint64_t row = 0; row < events_.size(); ++row) {
+      const std::int64_t number = number_of_name[events_.name[row]];
+      if (number >= 0) found.emplace(events_.track[row], events_.start_ns[row], number);
+    }
+    return found;
+  }
+
+  // Both ends at the start of their slices, where readers look for the slices they are bound to. What is no
+  // slice cannot be bound to.
+  void write_flows() {
+    for (std::size_t index = 0; index < flows_.size(); ++index) {
+      const ChromeFlow& flow = flows_[index];
+      if (!is_slice(flow.from) || !is_slice(flow.to)) continue;
+      const std::string_view category = flow_category(flow.type);
+      write_flow_end("s", category, index, flow.from);
+      text_.raw("}");
+      write_flow_end("f", category, index, flow.to);
+      text_.raw(",\"bp\":\"e\"}");
+      ++counts_.flows;
+    }
+  }
+
+  void write_flow_end(std::string_view phase, std::string_view category, std::size_t index,
+                      std::uint64_t row) {
+    begin(phase, category);
+    text_.string(category);
+    id(index + 1);
+    place(tracks_.fields(events_.track[row], layout_.lane[row]), events_.start_ns[row]);
+  }
+
+  bool is_slice(std::uint64_t row) const {
+    return layout_.lane[row] != kAsynchronous && (events_.flags[row] & kFlagInstant) == 0;
+  }
+
+  void write_memory() {
+    for (std::size_t index = 0; index < recording_.memory.size(); ++index) {
+      const MemoryRecord& memory = recording_.memory[index];
+      begin("i", "cpu_instant_event");
+      text_.raw("\"[memory]\",\"s\":\"t\"");
+      place(tracks_.fields(memory.track, kOnTrack), static_cast<std::int64_t>(memory.time));
+      ArgumentList arguments(text_);
+      arguments.integer_if_known("\"Total Reserved\":", memory.total_reserved_bytes);
+      arguments.integer_if_known("\"Total Allocated\":", memory.total_allocated_bytes);
+      arguments.integer("\"Bytes\":", memory.size_bytes);
+      if (memory.address != 0) arguments.next("\"Addr\":").raw(std::to_string(memory.address));
+      arguments.integer("\"Device Id\":", memory.device);
+      arguments.integer("\"Device Type\":", memory.device_type);
+      arguments.integer("\"Ev Idx\":",
+                        static_cast<std::int64_t>(events_.size() + recording_.steps.size() + index));
+      arguments.end();
+      text_.raw("}");
+      ++counts_.instants;
+    }
+  }
+
+  // Those of events are among the arguments of the events.
+  void write_counters() {
+    for (const CounterRecord& counter : recording_.counters) {
+      if (counter.event >= 0) continue;
+      text_.next_event();
+      text_.raw("{\"ph\":\"C\",\"name\":");
+      text_.string(recording_.strings.name(counter.name));
+      place(tracks_.fields(counter.track, kOnTrack), static_cast<std::int64_t>(counter.time));
+      text_.raw(",\"args\":{");
+      const std::string_view series = recording_.strings.overload(counter.name);
+      text_.string(series.empty() ? "value" : series);
+      text_.raw(":");
+      text_.number(counter.value);
+      text_.raw("}}");
+      ++counts_.counters;
+    }
+  }
+
+  const Recording& recording_;
+  const EventTable& events_;
+  std::int64_t base_ns_;
+  ChromeLayout layout_;
+  ChromeTracks tracks_;
+  Tree tree_;
+  std::vector<ChromeFlow> flows_;
+  ExternalIds external_ids_;
+  ChromeText text_;
+  ChromeCounts counts_;
+};
+
+}  // namespace
+
+ChromeCounts encode_chrome(const Recording& recording, std::string_view header,
+                           const ProcessNames& process_names, ChromeText::Sink sink) {
+  return ChromeEncoder(recording, std::move(sink)).encode(header, process_names);
+}
+
+}  // namespace torchprof

@@ -1,0 +1,28 @@
+// A recording as Chrome trace JSON, with the categories and arguments that readers of Kineto's traces expect.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/recording.h"
+#include "encode/chrome_text.h"
+#include "encode/chrome_tracks.h"
+
+namespace torchprof {
+
+struct ChromeCounts {
+  std::uint64_t slices = 0;
+  std::uint64_t async_events = 0;  // a begin and an end each
+  std::uint64_t instants = 0;
+  std::uint64_t flows = 0;  // a start and an end each
+  std::uint64_t steps = 0;  // of those that no event stands for
+  std::uint64_t counters = 0;
+  std::uint64_t size_bytes = 0;
+};
+
+// `header` holds members of the top object, as in `"schemaVersion":1`; it may be empty. Times count from the
+// whole second before the first one. What `sink` throws comes through.
+ChromeCounts encode_chrome(const Recording& recording, std::string_view header,
+                           const ProcessNames& process_names, ChromeText::Sink sink);
+
+}  // namespace torchprof
