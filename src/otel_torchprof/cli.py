@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from otel_torchprof import cli_build, cli_doctor, cli_info, cli_report
+from otel_torchprof import cli_build, cli_convert, cli_doctor, cli_info, cli_replay, cli_report
 from otel_torchprof.cli_text import printable
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.recorder.bridge import BridgeUnavailable
@@ -36,7 +36,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"otel-torchprof {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (cli_info, cli_report, cli_doctor, cli_build):
+    for command in (cli_info, cli_report, cli_convert, cli_replay, cli_doctor, cli_build):
         command.add_to(commands)
     return parser
 

@@ -1,6 +1,6 @@
 # --- Recordings ---
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -310,3 +310,13 @@ class Capture:
 
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""
+
+# --- Chrome traces ---
+
+# Counts by name. What `write` raises comes through; it gets pieces of about 1 MiB.
+def write_chrome(
+    recording: Recording,
+    header: bytes,
+    process_names: dict[int, bytes],
+    write: Callable[[bytes], object],
+) -> dict[str, int]: ...

@@ -1,0 +1,26 @@
+"""OTLP protobuf as the Collector's file exporter writes it: messages with their length in front."""
+
+from __future__ import annotations
+
+from otel_torchprof.exporters.otlp.all_spans import plan_recording, resource_attributes
+from otel_torchprof.exporters.otlp.resource import encode_resource
+from otel_torchprof.exporters.output_file import OutputFile
+from otel_torchprof.recording import Recording
+
+suffixes = (".otlp", ".otlp.gz", ".binpb", ".binpb.gz", ".pb", ".pb.gz")
+
+_LENGTH_BYTES = 4  # big endian
+
+
+def export(recording: Recording, path: str) -> dict[str, int]:
+    """Writes every event as a span; `.gz` at the end of the name compresses the file.
+
+    Returns:
+        `spans`, `requests` and `size_bytes`.
+    """
+    plan = plan_recording(recording)
+    requests = plan.encode(encode_resource(resource_attributes(recording)))
+    with OutputFile(path) as file:
+        for request in requests:
+            file.write(len(request.payload).to_bytes(_LENGTH_BYTES, "big") + request.payload)
+    return {"spans": len(plan), "requests": len(requests), "size_bytes": file.size_bytes}

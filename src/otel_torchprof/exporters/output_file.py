@@ -1,0 +1,84 @@
+"""A file that gets its name only when it is complete."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import zlib
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+_GZIP_WBITS = 31
+_numbers = itertools.count()
+
+
+class OutputFile:
+    """Takes bytes for a file (mode 0600), which replaces what had its name when the `with` block ends well.
+
+    Args:
+        path: the file; gzip where the name ends in `.gz`.
+        gzip_level: 1 (fast) to 6 (small).
+
+    Raises:
+        OSError: it cannot be written; nothing is left behind.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, gzip_level: Literal[1, 2, 3, 4, 5, 6] = 3) -> None:
+        self.path = Path(path)
+        self.size_bytes = 0
+        # Short, because the name of the file itself may be as long as a name can be.
+        self._temporary = self.path.parent / f".torchprof-{os.getpid()}-{next(_numbers)}.tmp"
+        self._compressor = (
+            zlib.compressobj(gzip_level, wbits=_GZIP_WBITS) if self.path.name.lower().endswith(".gz") else None
+        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self._temporary, flags, 0o600)
+        except OSError as error:
+            raise self._named(error) from None
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            if exc_type is None and self._compressor is not None:
+                self._write_whole(self._compressor.flush())
+        except BaseException:
+            self._discard()
+            raise
+        if exc_type is not None:
+            self._discard()
+            return
+        try:
+            os.close(self._descriptor)  # some file systems report a full disk no earlier than here
+            os.replace(self._temporary, self.path)
+        except OSError as error:
+            self._temporary.unlink(missing_ok=True)
+            raise self._named(error) from None
+
+    def write(self, data: bytes) -> None:
+        """Appends bytes."""
+        self._write_whole(self._compressor.compress(data) if self._compressor else data)
+
+    def _write_whole(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            raise self._named(error) from None
+        self.size_bytes += len(data)
+
+    def _discard(self) -> None:
+        os.close(self._descriptor)
+        self._temporary.unlink(missing_ok=True)
+
+    def _named(self, error: OSError) -> OSError:
+        return OSError(error.errno, error.strerror, str(self.path))
