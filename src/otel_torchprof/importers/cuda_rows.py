@@ -130,10 +130,11 @@ class CudaRows:
         return number
 
     def _stream(self, process: int, place: tuple[int, int, int]) -> int:
-        number = self._streams.get((process, *place))
+        device, context, stream = place
+        key = (process, device, context, stream)
+        number = self._streams.get(key)
         if number is None:
-            number = self._streams[(process, *place)] = len(self._tracks)
-            device, context, stream = place
+            number = self._streams[key] = len(self._tracks)
             fields = {"process_id": process, "thread_id": stream, "device": device, "context": context}
             self._tracks.append((f"stream {stream}", TrackKind.STREAM, fields))
         return number

@@ -76,14 +76,14 @@ class InputFile:
         limits = self.limits
         if size_bytes > limits.max_size_bytes:
             raise UnreadableInputError(
-                f"{self.path} holds more than {limits.max_size_bytes:,} bytes; raise max_size_bytes to read it"
+                f"{self.path} holds more than {limits.max_size_bytes:,} bytes: raise max_size_bytes"
             )
         if not self.compression or size_bytes <= limits.ratio_free_bytes:
             return
         if size_bytes > self.compressed_bytes * limits.max_compression_ratio:
             raise UnreadableInputError(
-                f"{self.path} unpacks to more than {limits.max_compression_ratio} times its size, as no trace "
-                "does; raise max_compression_ratio to read it"
+                f"{self.path} unpacks to more than {limits.max_compression_ratio} times its size, "
+                "as no trace does: raise max_compression_ratio"
             )
 
     def _blocks(self) -> Iterator[bytes]:

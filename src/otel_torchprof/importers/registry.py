@@ -18,6 +18,7 @@ _MODULES = {
     "tprof": "otel_torchprof.importers.tprof",
     "nsys": "otel_torchprof.importers.nsys",
     "nvprof": "otel_torchprof.importers.nvprof",
+    "otlp": "otel_torchprof.importers.otlp",
     "chrome": "otel_torchprof.importers.chrome",
 }
 

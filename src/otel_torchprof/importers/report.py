@@ -16,7 +16,7 @@ class ImportReport:
     counts: Counter[str] = field(default_factory=Counter)
     """What was read: `events`, `kernels`, `launches_linked`, `links`, `steps`, `tracks`, ..."""
     problems: Counter[str] = field(default_factory=Counter)
-    """What was wrong with the file, by name and how often; docs/importing.md says what was done about each."""
+    """What was wrong, by name and how often; docs/importing.md says what was done about each."""
     notes: list[str] = field(default_factory=list)
     """What a reader of the result should know, one sentence each."""
 

@@ -12,6 +12,7 @@ from otel_torchprof.recording.inputs import (
     OtherInput,
     TensorInput,
     UndefinedTensorInput,
+    dtype_number,
 )
 from otel_torchprof.recording.kinds import (
     ClockSource,
@@ -54,4 +55,5 @@ __all__ = [
     "TrackKind",
     "Tree",
     "UndefinedTensorInput",
+    "dtype_number",
 ]

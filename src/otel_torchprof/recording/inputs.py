@@ -105,5 +105,10 @@ def _typed(value: Any) -> InputValue:
     return InputList(tuple(typed_inputs(items)), full_length, is_tuple=tag == _TUPLE)
 
 
+def dtype_number(name: str) -> int | None:
+    """The c10::ScalarType of a name as torch prints it; None for an unknown one."""
+    return _DTYPES.index(name) if name in _DTYPES else None
+
+
 def _name(names: Sequence[str], value: int) -> str:
     return names[value] if value < len(names) else f"unknown {value}"

@@ -16,8 +16,10 @@ from otel_torchprof.recording import DEVICE_DTYPE
 _UNSIGNED_MINUS_ONE = (1 << 32) - 1
 
 # Columns of the record that are called as the argument is.
-_INTEGERS = ("device", "context", "graph_id", "graph_node_id", "wait_correlation", "wait_stream", "wait_event",
-             "registers", "shared_bytes", "priority")  # fmt: skip
+_INTEGERS = (
+    "device", "context", "graph_id", "graph_node_id", "wait_correlation", "wait_stream", "wait_event",
+    "registers", "shared_bytes", "priority",
+)  # fmt: skip
 _FLOATS = ("blocks_per_sm", "warps_per_sm", "occupancy_percent")
 _BLANK = (0, 0, 0)
 

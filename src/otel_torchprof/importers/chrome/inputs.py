@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from otel_torchprof.importers.chrome.schema import Arguments
+from otel_torchprof.importers.inputs_encoding import UNKNOWN, InputsEncoder, is_sizes
 
 # c10::ScalarType by value, by the names of C++ types that Kineto writes.
 _SCALAR_TYPES = {
@@ -20,22 +20,6 @@ _SCALAR_TYPES = {
     "c10::Float8_e4m3fn": 24, "c10::Float8_e5m2fnuz": 25, "c10::Float8_e4m3fnuz": 26, "unsigned short": 27,
     "unsigned short int": 27, "unsigned int": 28, "unsigned long": 29, "unsigned long int": 29,
 }  # fmt: skip
-_UNKNOWN = 255  # a dtype or a device type that the trace does not tell
-
-# native/core/inputs_encoding.h
-_NONE, _TENSOR, _INT, _DOUBLE, _BOOL, _STRING, _LIST, _TENSOR_LIST, _CUT_LIST, _OTHER = (
-    0,
-    1,
-    3,
-    4,
-    5,
-    6,
-    8,
-    9,
-    10,
-    12,
-)
-_MAX_STRING_BYTES = 256
 _MAX_LIST_ITEMS = 64
 _MAX_ARGUMENTS = 4096
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -60,11 +44,10 @@ def encode_inputs(arguments: Arguments) -> bytes:
     count = min(max(len(dims), len(types)), _MAX_ARGUMENTS)
     if count == 0:
         return b""
-    encoded = bytearray()
-    _put_varint(encoded, count)
+    encoder = InputsEncoder(count)
     for index in range(count):
-        _put_argument(encoded, _at(dims, index), _at(types, index), _at(strides, index), _at(values, index))
-    return bytes(encoded)
+        _put_argument(encoder, _at(dims, index), _at(types, index), _at(strides, index), _at(values, index))
+    return encoder.finish()
 
 
 def _items(raw: msgspec.Raw) -> list[Any]:
@@ -80,63 +63,39 @@ def _at(items: Sequence[Any], index: int) -> Any:
     return items[index] if index < len(items) else None
 
 
-def _put_argument(encoded: bytearray, sizes: Any, type_name: Any, strides: Any, value: Any) -> None:
-    if isinstance(type_name, str) and type_name in _SCALAR_TYPES and _is_sizes(sizes):
-        _put_tensor(encoded, _SCALAR_TYPES[type_name], sizes, strides)
-    elif isinstance(sizes, list) and sizes and all(_is_sizes(item) for item in sizes):
-        encoded.append(_TENSOR_LIST)
-        _put_varint(encoded, len(sizes))
+def _put_argument(encoder: InputsEncoder, sizes: Any, type_name: Any, strides: Any, value: Any) -> None:
+    if isinstance(type_name, str) and type_name in _SCALAR_TYPES and is_sizes(sizes):
+        encoder.tensor(_SCALAR_TYPES[type_name], sizes, strides)
+    elif isinstance(sizes, list) and sizes and all(is_sizes(item) for item in sizes):
+        encoder.begin_list(len(sizes), is_tensors=True)
         for index, item in enumerate(sizes):
-            _put_tensor(encoded, _UNKNOWN, item, _at(strides, index) if isinstance(strides, list) else None)
+            encoder.tensor(UNKNOWN, item, _at(strides, index) if isinstance(strides, list) else None)
     elif isinstance(value, str) and value:
-        _put_value(encoded, value, is_list=type_name == "ScalarList")
-    elif _is_sizes(sizes) and sizes:
-        _put_tensor(encoded, _UNKNOWN, sizes, strides)
+        _put_value(encoder, value, is_list=type_name == "ScalarList")
+    elif is_sizes(sizes) and sizes:
+        encoder.tensor(UNKNOWN, sizes, strides)
     elif isinstance(type_name, str) and type_name not in {"", "Scalar", "ScalarList", "TensorList"}:
-        encoded.append(_OTHER)
-        _put_text(encoded, type_name)
+        encoder.other(type_name)
     else:
-        encoded.append(_NONE)
+        encoder.none()
 
 
-def _is_sizes(sizes: Any) -> bool:
-    return isinstance(sizes, list) and all(size.__class__ is int and size in _INT64 for size in sizes)
-
-
-def _put_tensor(encoded: bytearray, dtype: int, sizes: list[int], strides: Any) -> None:
-    encoded += bytes((_TENSOR, dtype, _UNKNOWN))
-    _put_varint(encoded, len(sizes))
-    for size in sizes:
-        _put_zigzag(encoded, size)
-    has_strides = _is_sizes(strides) and len(strides) == len(sizes)
-    encoded.append(has_strides)
-    if has_strides:
-        for stride in strides:
-            _put_zigzag(encoded, stride)
-
-
-def _put_value(encoded: bytearray, text: str, *, is_list: bool) -> None:
+def _put_value(encoder: InputsEncoder, text: str, *, is_list: bool) -> None:
     """A value as Kineto prints it; as text where reading it back would print differently."""
     if is_list and text.startswith("[") and text.endswith("]"):
         items = [item.strip() for item in text[1:-1].split(",")] if text[1:-1].strip() else []
         kept = items[:_MAX_LIST_ITEMS]
-        encoded.append(_LIST if len(kept) == len(items) else _CUT_LIST)
-        if len(kept) < len(items):
-            _put_varint(encoded, len(items))
-        _put_varint(encoded, len(kept))
+        encoder.begin_list(len(kept), full_length=len(items))
         for item in kept:
-            _put_value(encoded, item, is_list=False)
+            _put_value(encoder, item, is_list=False)
     elif text in {"True", "False"}:
-        encoded += bytes((_BOOL, text == "True"))
+        encoder.value(text == "True")
     elif (integer := _integer(text)) is not None:
-        encoded.append(_INT)
-        _put_zigzag(encoded, integer)
+        encoder.value(integer)
     elif (real := _real(text)) is not None:
-        encoded.append(_DOUBLE)
-        encoded += struct.pack("<d", real)
+        encoder.value(real)
     else:
-        encoded.append(_STRING)
-        _put_text(encoded, text)
+        encoder.value(text)
 
 
 def _integer(text: str) -> int | None:
@@ -155,20 +114,3 @@ def _real(text: str) -> float | None:
     except ValueError:
         return None
     return value if repr(value) == text else None
-
-
-def _put_text(encoded: bytearray, text: str) -> None:
-    data = text.encode("utf-8", "surrogatepass")[:_MAX_STRING_BYTES]
-    _put_varint(encoded, len(data))
-    encoded += data
-
-
-def _put_varint(encoded: bytearray, value: int) -> None:
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-
-
-def _put_zigzag(encoded: bytearray, value: int) -> None:
-    _put_varint(encoded, value << 1 if value >= 0 else (-value << 1) - 1)

@@ -26,7 +26,7 @@ FlowEnd = tuple[int, int]
 
 
 class Flows:
-    """The flows of a trace, by what they mean and their id. Ids of different categories are different flows."""
+    """The flows of a trace, by what they mean and their id; ids of other categories are other flows."""
 
     def __init__(self) -> None:
         self.starts: dict[LinkType, dict[object, FlowEnd]] = {link_type: {} for link_type in LinkType}
@@ -180,8 +180,10 @@ def add_other_links(
 
 
 def infer_torch_thread_ids(draft: EventDraft) -> dict[int, int]:
-    """By track, torch's number of its thread: the one that backward ops give the thread of the forward ops with
-    their sequence numbers. Traces do not have it otherwise."""
+    """By track, torch's number of its thread, which traces do not have.
+
+    It is the one that backward ops give the thread of the forward ops with their sequence numbers.
+    """
     sequence, forward_thread, track, kind = (
         draft.column(name) for name in ("sequence", "forward_thread", "track", "kind")
     )

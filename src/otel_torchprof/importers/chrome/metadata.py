@@ -1,5 +1,7 @@
-"""What of a trace's header is kept: an allow-list. Paths, user and host names, logs, arguments and environments
-are not on it."""
+"""What of a trace's header is kept: an allow-list.
+
+Paths, user and host names, logs, arguments and environments are not on it.
+"""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from otel_torchprof.importers.report import ImportReport
 _BOM = b"\xef\xbb\xbf"
 _BEGINS_ARRAY = re.compile(rb"\s*\[")
 _ARRAY_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-# Strings and brackets. A quote that nothing structural follows is part of its string, as in names that were
-# not escaped; a string ends at a line break at the latest, so that a bad one spoils the rest of its line only.
+# Strings and brackets. A quote that nothing structural follows is part of its string, as in names that
+# were not escaped; a string ends at a line break at the latest, so that a bad one spoils its line only.
 _TOKEN = re.compile(
     rb'"[^"\\\n]*(?:(?:\\[^\n]|"(?!\s{0,64}(?:[,:}\]]|$)))[^"\\\n]*)*(?:"|\\?$|\\?(?=\n))|[{}\[\]]'
 )
