@@ -112,9 +112,9 @@ void ChromeArguments::write_inputs(ArgumentList& arguments, std::uint64_t row) c
   const std::span<const std::uint8_t> encoded = encoded_inputs(recording_, row);
   if (encoded.empty()) return;
   const ChromeInputs inputs = describe_for_chrome(encoded);
-  arguments.next("\"Concrete Inputs\":").raw(inputs.concrete);
+  if (!inputs.concrete.empty()) arguments.next("\"Concrete Inputs\":").raw(inputs.concrete);
   arguments.next("\"Input type\":").raw(inputs.types);
-  arguments.next("\"Input Strides\":").raw(inputs.strides);
+  if (!inputs.strides.empty()) arguments.next("\"Input Strides\":").raw(inputs.strides);
   arguments.next("\"Input Dims\":").raw(inputs.sizes);
 }
 
@@ -184,9 +184,15 @@ void ChromeArguments::write_sync(ArgumentList& arguments, std::uint64_t row) con
   write_work(arguments, row);
 }
 
-void ChromeArguments::write_counters(ArgumentList& arguments, std::uint64_t row) {
+bool ChromeArguments::has_counters(std::uint64_t row) {
   const auto event = static_cast<std::int64_t>(row);
   while (next_counter_ < counters_.size() && counters_[next_counter_]->event < event) ++next_counter_;
+  return next_counter_ < counters_.size() && counters_[next_counter_]->event == event;
+}
+
+void ChromeArguments::write_counters(ArgumentList& arguments, std::uint64_t row) {
+  if (!has_counters(row)) return;
+  const auto event = static_cast<std::int64_t>(row);
   for (; next_counter_ < counters_.size() && counters_[next_counter_]->event == event; ++next_counter_) {
     const CounterRecord& counter = *counters_[next_counter_];
     ChromeText& text = arguments.next("");

@@ -41,7 +41,9 @@ class ChromeArguments {
   ChromeArguments(const Recording& recording, const Tree& tree, const ExternalIds& external_ids)
       : recording_(recording), tree_(tree), external_ids_(external_ids) {}
 
-  // Called with rising rows. `name_is_intact`: whether the name could be written as it is.
+  // Whether a counter was read over the time of the event. To be asked, and written, with rising rows.
+  [[nodiscard]] bool has_counters(std::uint64_t row);
+  // `name_is_intact`: whether the name could be written as it is.
   void write(ChromeText& text, std::uint64_t row, bool name_is_intact);
 
  private:

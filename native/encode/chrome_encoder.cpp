@@ -18,7 +18,6 @@ namespace torchprof {
 namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr std::string_view kStepPrefix = "ProfilerStep#";
 constexpr std::string_view kModulePrefix = "nn.Module: ";
 
 std::string_view category_of(EventKind kind) {
@@ -92,6 +91,7 @@ class ChromeEncoder {
         tree_(build_tree(recording)),
         flows_(chrome_flows(recording)),
         external_ids_(recording, tree_, flows_),
+        arguments_(recording, tree_, external_ids_),
         text_(std::move(sink)) {}
 
   ChromeCounts encode(std::string_view header, const ProcessNames& process_names) {
@@ -140,7 +140,6 @@ class ChromeEncoder {
   }
 
   void write_events() {
-    ChromeArguments arguments(recording_, tree_, external_ids_);
     for (std::uint64_t row = 0; row < events_.size(); ++row) {
       const bool is_async = layout_.lane[row] == kAsynchronous;
       const bool is_instant = (events_.flags[row] & kFlagInstant) != 0;
@@ -153,7 +152,7 @@ class ChromeEncoder {
       place(tracks_.fields(events_.track[row], is_async ? kOnTrack : layout_.lane[row]),
             events_.start_ns[row]);
       if (phase == "X") duration(events_.end_ns[row] - events_.start_ns[row]);
-      arguments.write(text_, row, name_is_intact);
+      arguments_.write(text_, row, name_is_intact);
       text_.raw("}");
       if (phase == "b") write_async_end(row, category);
       is_instant ? ++counts_.instants : is_async ? ++counts_.async_events : ++counts_.slices;
@@ -170,10 +169,12 @@ class ChromeEncoder {
     text_.raw("}");
   }
 
-  std::string_view category_of_row(std::uint64_t row) const {
+  std::string_view category_of_row(std::uint64_t row) {
     const auto kind = static_cast<EventKind>(events_.kind[row]);
     const bool is_instant_op = kind == EventKind::kOp && (events_.flags[row] & kFlagInstant) != 0;
     if (is_instant_op) return "cpu_instant_event";
+    // What CUPTI's range profiler measured a kernel's counters over.
+    if (kind == EventKind::kOther && arguments_.has_counters(row)) return "cuda_profiler_range";
     return category_of(kind);
   }
 
@@ -191,8 +192,7 @@ class ChromeEncoder {
       if (step.number < 0 || represented.contains({step.track, step.start_ns, step.number})) continue;
       const std::string name = std::string(kStepPrefix) + std::to_string(step.number);
       const std::uint8_t lane = layout_.step_lane[index];
-      const std::string& fields =
-          lane == kBesideTrack ? tracks_.step_fields(step.track) : tracks_.fields(step.track, kOnTrack);
+      const std::string& fields = tracks_.fields(step.track, lane == kAsynchronous ? kOnTrack : lane);
       const std::uint64_t number = events_.size() + index;
       begin(lane == kAsynchronous ? "b" : "X", category_of(EventKind::kUser));
       text_.string(name);
@@ -310,6 +310,7 @@ class ChromeEncoder {
   Tree tree_;
   std::vector<ChromeFlow> flows_;
   ExternalIds external_ids_;
+  ChromeArguments arguments_;
   ChromeText text_;
   ChromeCounts counts_;
 };

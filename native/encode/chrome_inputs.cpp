@@ -104,6 +104,7 @@ class ChromeInputsWriter final : public InputsVisitor {
     next_tensor(in_tensor_list_ ? std::string_view() : type_name(dtype));
     append_array(inputs_.sizes, sizes);
     append_array(inputs_.strides, strides.value_or(std::span<const std::int64_t>()));
+    has_strides_ = has_strides_ || strides.has_value();
   }
 
   void undefined_tensor() override {
@@ -181,6 +182,8 @@ class ChromeInputsWriter final : public InputsVisitor {
     for (std::string* text : {&inputs_.sizes, &inputs_.types, &inputs_.strides, &inputs_.concrete}) {
       *text = '[' + *text + ']';
     }
+    if (!has_strides_) inputs_.strides.clear();
+    if (!has_values_) inputs_.concrete.clear();
     return std::move(inputs_);
   }
 
@@ -208,6 +211,7 @@ class ChromeInputsWriter final : public InputsVisitor {
     inputs_.strides += "[]";
     inputs_.types += quoted(type);
     inputs_.concrete += has_value ? quoted(text) : "\"\"";
+    has_values_ = has_values_ || has_value;
   }
 
   void begin_tensor_list() {
@@ -248,6 +252,8 @@ class ChromeInputsWriter final : public InputsVisitor {
   std::vector<std::uint64_t> full_lengths_;
   bool in_tensor_list_ = false;
   bool is_first_ = true;
+  bool has_strides_ = false;
+  bool has_values_ = false;
 };
 
 }  // namespace

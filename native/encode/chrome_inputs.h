@@ -12,8 +12,8 @@ namespace torchprof {
 struct ChromeInputs {
   std::string sizes;     // "Input Dims"
   std::string types;     // "Input type", C++ names
-  std::string strides;   // "Input Strides"
-  std::string concrete;  // "Concrete Inputs"
+  std::string strides;   // "Input Strides"; empty when none are known
+  std::string concrete;  // "Concrete Inputs"; empty when no argument has a value
 };
 
 // Item n of each list is argument n; arguments after damage are missing.

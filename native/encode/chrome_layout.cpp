@@ -1,6 +1,7 @@
 #include "encode/chrome_layout.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/tree.h"
 
@@ -9,6 +10,10 @@ namespace {
 
 bool is_user_scope(const EventTable& events, std::uint64_t row) {
   return events.kind[row] == static_cast<std::uint8_t>(EventKind::kUser);
+}
+
+bool is_step(const StringPool& strings, const EventTable& events, std::uint64_t row) {
+  return is_user_scope(events, row) && strings.name(events.name[row]).starts_with(kStepPrefix);
 }
 
 // Slices that are open at a moment. Their ends never rise from bottom to top.
@@ -33,8 +38,16 @@ class OpenSlices {
   std::vector<std::uint64_t> rows_;
 };
 
-void lay_out_thread(const EventTable& events, std::uint64_t begin, std::uint64_t end, ChromeLayout& layout) {
+void lay_out_thread(const StringPool& strings, const EventTable& events, std::uint64_t begin,
+                    std::uint64_t end, ChromeLayout& layout) {
   OpenSlices open(events);
+  std::int64_t steps_end_ns = std::numeric_limits<std::int64_t>::min();
+  // Readers look for steps among slices only.
+  const auto set_aside = [&](std::uint64_t row) {
+    const bool fits = is_step(strings, events, row) && events.start_ns[row] >= steps_end_ns;
+    if (fits) steps_end_ns = events.end_ns[row];
+    layout.lane[row] = fits ? kBesideTrack : kAsynchronous;
+  };
   for (std::uint64_t row = begin; row < end; ++row) {
     if (is_async(events.flags[row])) {
       layout.lane[row] = kAsynchronous;
@@ -46,10 +59,10 @@ void lay_out_thread(const EventTable& events, std::uint64_t begin, std::uint64_t
                            !std::all_of(crossed, open.rows().end(),
                                         [&](std::uint64_t other) { return is_user_scope(events, other); });
     if (crossed != open.rows().end() && gives_way) {
-      layout.lane[row] = kAsynchronous;
+      set_aside(row);
       continue;
     }
-    for (auto other = crossed; other != open.rows().end(); ++other) layout.lane[*other] = kAsynchronous;
+    std::for_each(crossed, open.rows().end(), set_aside);
     open.rows().erase(crossed, open.rows().end());
     open.rows().push_back(row);
   }
@@ -112,10 +125,15 @@ void lay_out_steps(const Recording& recording, const std::vector<std::uint64_t>&
     beside[track] =
         steps_cross(recording.events, layout, by_track[track], first_row[track], first_row[track + 1]);
   }
+  std::vector<bool> is_taken(recording.tracks.size());  // the lane, by events that are steps
+  for (std::uint64_t row = 0; row < layout.lane.size(); ++row) {
+    if (layout.lane[row] == kBesideTrack) is_taken[recording.events.track[row]] = true;
+  }
   for (std::size_t index = 0; index < recording.steps.size(); ++index) {
-    if (layout.step_lane[index] == kOnTrack && beside[recording.steps[index].track]) {
-      layout.step_lane[index] = kBesideTrack;
-    }
+    const std::uint32_t track = recording.steps[index].track;
+    if (layout.step_lane[index] != kOnTrack || !beside[track]) continue;
+    const bool is_stream = recording.tracks[track].kind == TrackKind::kStream;
+    layout.step_lane[index] = is_stream || is_taken[track] ? kAsynchronous : kBesideTrack;
   }
 }
 
@@ -136,7 +154,7 @@ ChromeLayout lay_out(const Recording& recording) {
     if (recording.tracks[track].kind == TrackKind::kStream) {
       lay_out_stream(events, begin, end, layout);
     } else {
-      lay_out_thread(events, begin, end, layout);
+      lay_out_thread(recording.strings, events, begin, end, layout);
     }
   }
   lay_out_steps(recording, first_row, layout);

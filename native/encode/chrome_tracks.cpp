@@ -105,10 +105,7 @@ void write_sort_index(ChromeText& text, std::string_view kind, const std::string
 }  // namespace
 
 ChromeTracks::ChromeTracks(const Recording& recording, const ChromeLayout& layout)
-    : fields_(recording.tracks.size()),
-      step_fields_(recording.tracks.size()),
-      recording_(recording),
-      layout_(layout) {
+    : fields_(recording.tracks.size()), recording_(recording), layout_(layout) {
   FreeIds ids(recording);
   // Threads first: it is their ids that must stay.
   for (const TrackKind kind : {TrackKind::kThread, TrackKind::kStream, TrackKind::kOther}) {
@@ -133,12 +130,17 @@ ChromeTracks::ChromeTracks(const Recording& recording, const ChromeLayout& layou
       fields_[index].push_back(fields_of(track.device, ids.take_lane(track.device, track.thread_id)));
     }
   }
-  for (std::size_t index = 0; index < recording.steps.size(); ++index) {
-    const std::uint32_t track = recording.steps[index].track;
-    if (layout.step_lane[index] != kBesideTrack || !step_fields_[track].empty()) continue;
+  const auto add_step_lane = [&](std::uint32_t track) {
+    if (recording.tracks[track].kind == TrackKind::kStream || fields_[track].size() > 1) return;
     const std::int64_t process_id = process_of(recording.tracks[track]);
     const std::string name = "steps of " + std::to_string(recording.tracks[track].thread_id);
-    step_fields_[track] = fields_of(process_id, ids.take_name(process_id, name));
+    fields_[track].push_back(fields_of(process_id, ids.take_name(process_id, name)));
+  };
+  for (std::size_t index = 0; index < recording.steps.size(); ++index) {
+    if (layout.step_lane[index] == kBesideTrack) add_step_lane(recording.steps[index].track);
+  }
+  for (std::uint64_t row = 0; row < layout.lane.size(); ++row) {
+    if (layout.lane[row] == kBesideTrack) add_step_lane(recording.events.track[row]);
   }
 }
 
@@ -162,12 +164,10 @@ void ChromeTracks::write_metadata(ChromeText& text, const ProcessNames& process_
                                  : track.name;
     for (std::size_t lane = 0; lane < fields_[index].size(); ++lane) {
       const std::string& fields = fields_[index][lane];
-      if (!name.empty()) write_name(text, "thread_name", fields, name);
+      const bool has_steps = lane != kOnTrack && track.kind != TrackKind::kStream;
+      const std::string lane_name = has_steps ? name + (name.empty() ? "steps" : " steps") : name;
+      if (!lane_name.empty()) write_name(text, "thread_name", fields, lane_name);
       write_sort_index(text, "thread_sort_index", fields, static_cast<std::int64_t>(index));
-    }
-    if (!step_fields_[index].empty()) {
-      write_name(text, "thread_name", step_fields_[index], name.empty() ? "steps" : name + " steps");
-      write_sort_index(text, "thread_sort_index", step_fields_[index], static_cast<std::int64_t>(index));
     }
   }
 }

@@ -23,18 +23,16 @@ class ChromeTracks {
  public:
   ChromeTracks(const Recording& recording, const ChromeLayout& layout);
 
-  // `"pid":1,"tid":2` of a lane; lane 0 is the track itself.
+  // `"pid":1,"tid":2` of a lane, see ChromeLayout.
   [[nodiscard]] const std::string& fields(std::uint32_t track, std::uint8_t lane) const {
     return fields_[track][lane];
   }
-  [[nodiscard]] const std::string& step_fields(std::uint32_t track) const { return step_fields_[track]; }
 
   // Names and order of processes and threads.
   void write_metadata(ChromeText& text, const ProcessNames& process_names) const;
 
  private:
   std::vector<std::vector<std::string>> fields_;
-  std::vector<std::string> step_fields_;
   const Recording& recording_;
   const ChromeLayout& layout_;
 };

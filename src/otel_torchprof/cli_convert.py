@@ -6,10 +6,10 @@ import argparse
 import glob
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from otel_torchprof.cli_progress import progress_bar
 from otel_torchprof.cli_text import OutputConsole, cell, printable, size
@@ -20,7 +20,7 @@ from otel_torchprof.importers import load
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
 
-_COMPRESSED = (".gz", ".zst")
+_ENDINGS = (".gz", ".zst", ".pt.trace.json")
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     with progress_bar() as progress:
         task = progress.add_task("converting", total=len(pairs))
         for source, target in pairs:
-            progress.update(task, description=printable(os.path.basename(source)))
+            progress.update(task, description=printable(source.name))
             try:
                 done.append(_convert(source, target, format_name))
             except UnreadableInputError as error:
@@ -75,76 +75,84 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def expand_inputs(arguments: Sequence[str]) -> list[str]:
+def expand_inputs(arguments: Sequence[str]) -> list[Path]:
     """The files that arguments name: files as they are, all files of a directory, what fits a pattern.
 
     Raises:
         UnreadableInputError: an argument names nothing.
     """
-    files: list[str] = []
+    files: list[Path] = []
     for argument in arguments:
-        if os.path.isdir(argument):
-            found = sorted(str(path) for path in Path(argument).rglob("*") if path.is_file())
-        elif os.path.lexists(argument) or not glob.has_magic(argument):
-            found = [argument]
+        path = Path(argument)
+        if path.is_dir():
+            found = sorted(item for item in path.rglob("*") if item.is_file())
+        elif os.path.lexists(path) or not glob.has_magic(argument):
+            found = [path]
         else:
-            found = sorted(path for path in glob.glob(argument, recursive=True) if os.path.isfile(path))
+            found = sorted(item for item in _matches(path) if item.is_file())
         if not found:
             raise UnreadableInputError(f"{argument} names no file")
         files += found
     return list(dict.fromkeys(files))
 
 
-def _outputs(inputs: Sequence[str], output: str, format_name: str) -> list[str]:
+def _matches(pattern: Path) -> Iterable[Path]:
+    try:
+        return Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
+    except ValueError as error:
+        raise UnreadableInputError(f"{pattern} is no pattern: {error}") from None
+
+
+def _outputs(inputs: Sequence[Path], output: str, format_name: str) -> list[Path]:
     suffixes = find_exporter(format_name).suffixes
-    if not suffixes or (len(inputs) == 1 and not _is_directory(output)):
-        return [output] * len(inputs)
-    if os.path.lexists(output) and not os.path.isdir(output):
+    path = Path(output)
+    is_directory = output.endswith(os.sep) or path.is_dir()
+    if not suffixes or (len(inputs) == 1 and not is_directory):
+        return [path] * len(inputs)
+    if path.exists() and not path.is_dir():
         raise TorchprofError(f"{output} is a file: with several inputs OUT is a directory")
-    os.makedirs(output, exist_ok=True)
-    names = [_stem(path) + suffixes[0] for path in inputs]
-    taken: set[str] = set()
-    for index, name in enumerate(names):
-        number = 1
-        while names[index] in taken:
+    path.mkdir(parents=True, exist_ok=True)
+    outputs: list[Path] = []
+    for source in inputs:
+        number, target = 1, path / (_stem(source) + suffixes[0])
+        while target in outputs:
             number += 1
-            names[index] = f"{name.removesuffix(suffixes[0])}-{number}{suffixes[0]}"
-        taken.add(names[index])
-    return [os.path.join(output, name) for name in names]
+            target = path / f"{_stem(source)}-{number}{suffixes[0]}"
+        outputs.append(target)
+    return outputs
 
 
-def _is_directory(path: str) -> bool:
-    return path.endswith(os.sep) or os.path.isdir(path)
-
-
-def _stem(path: str) -> str:
-    name = os.path.basename(path)
-    for ending in (*_COMPRESSED, ".pt.trace.json"):
+def _stem(path: Path) -> str:
+    name = path.name
+    for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    return os.path.splitext(name)[0]
+    return Path(name).stem
 
 
-def _convert(source: str, target: str, format_name: str) -> Conversion:
-    if os.path.lexists(target) and os.path.isfile(target) and os.path.samefile(source, target):
+def _convert(source: Path, target: Path, format_name: str) -> Conversion:
+    if target.is_file() and source.exists() and target.samefile(source):
         raise TorchprofError(f"{source} is both input and output")
     recording, report = load(source)
     written = find_exporter(format_name).export(recording, target)
     return Conversion(
-        source, target, report.format, format_name, len(recording), written, dict(report.problems)
+        str(source), str(target), report.format, format_name, len(recording), written, dict(report.problems)
     )
 
 
 def _print(done: Sequence[Conversion], failures: Sequence[str], *, as_json: bool) -> None:
     if as_json:
-        document: dict[str, Any] = {"converted": [asdict(item) for item in done], "unreadable": list(failures)}
-        print(json.dumps(document, indent=2))
+        converted = [asdict(item) for item in done]
+        print(json.dumps({"converted": converted, "unreadable": list(failures)}, indent=2))
         return
     console = OutputConsole()
     for item in done:
-        counts = ", ".join(f"{count:,} {name}" for name, count in item.written.items() if name != "size_bytes")
+        counts = _listed({**item.written, "size_bytes": 0})
         console.print(
             cell(f"{item.output}: {item.output_format}, {counts}, {size(item.written.get('size_bytes', 0))}")
         )
         if item.problems:
-            problems = ", ".join(f"{name} {count:,}" for name, count in item.problems.items())
-            console.print(cell(f"  {item.input} had problems: {problems}"))
+            console.print(cell(f"  {item.input} had problems: {_listed(item.problems)}"))
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)

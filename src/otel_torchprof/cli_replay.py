@@ -8,6 +8,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_torchprof.cli_progress import progress_bar
@@ -31,8 +32,8 @@ def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "replay",
         help="send any recording or trace to an OTLP server",
-        description="Sends the spans of a recording or trace to an OTLP server, with the times it was recorded "
-        "at. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the environment.",
+        description="Sends the spans of a recording or trace to an OTLP server, with the times it was "
+        "recorded at. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the environment.",
     )
     parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
     parser.add_argument("--endpoint", metavar="URL", required=True, help="as http://localhost:4318")
@@ -42,7 +43,9 @@ def add_to(commands: Commands) -> None:
         default=_DEFAULT_PROTOCOL,
         help=f"default: {_DEFAULT_PROTOCOL}",
     )
-    parser.add_argument("--realtime", action="store_true", help="as fast as it happened, not as fast as it goes")
+    parser.add_argument(
+        "--realtime", action="store_true", help="as fast as it happened, not as fast as it goes"
+    )
     parser.add_argument(
         "--max-spans-per-trace",
         type=_count,
@@ -96,21 +99,19 @@ def _send(recording: Recording, options: argparse.Namespace) -> Outcome:
     try:
         from otel_torchprof.telemetry.exporters import otlp_sender
     except ImportError as error:
-        raise TorchprofError(
-            f"replay needs {error.name}, which is not installed (pip install 'otel-torchprof[otlp]')"
-        ) from None
+        raise TorchprofError(f"replay needs {error.name}: pip install 'otel-torchprof[otlp]'") from None
     plan = _plan(recording, options.max_spans_per_trace)
     schedule = _Schedule(plan, recording.start_ns) if options.realtime else None
     try:
         sender = otlp_sender(_environment(options.endpoint), options.protocol)
     except ImportError as error:
         raise TorchprofError(
-            f"{options.protocol} needs {error.name}, which is not installed (pip install 'otel-torchprof[otlp]')"
+            f"{options.protocol} needs {error.name}: pip install 'otel-torchprof[otlp]'"
         ) from None
     outcome = Outcome(len(plan))
     try:
         with progress_bar() as progress:
-            task = progress.add_task(printable(os.path.basename(options.input)), total=len(plan))
+            task = progress.add_task(printable(Path(options.input).name), total=len(plan))
             for request in _requests(plan, recording, realtime=options.realtime):
                 if schedule is not None:
                     schedule.wait_for(request.spans)
@@ -164,5 +165,6 @@ class _Schedule:
 
 
 def _environment(endpoint: str) -> dict[str, str]:
-    environ = {name: value for name, value in os.environ.items() if name != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}
-    return environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    environ = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    environ.pop("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", None)
+    return environ

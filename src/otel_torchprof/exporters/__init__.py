@@ -6,6 +6,7 @@ docs/converting.md lists the formats, and how another package adds one.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from otel_torchprof.exporters.registry import (
     Exporter,
@@ -19,7 +20,9 @@ from otel_torchprof.recording import Recording
 __all__ = ["Exporter", "UnknownFormatError", "export", "exporter_names", "find_exporter", "format_of_path"]
 
 
-def export(recording: Recording, path: str | os.PathLike[str], format_name: str | None = None) -> dict[str, int]:
+def export(
+    recording: Recording, path: str | os.PathLike[str], format_name: str | None = None
+) -> dict[str, int]:
     """Writes a recording for another tool. What had the name is replaced once all is written.
 
     Args:
@@ -33,5 +36,4 @@ def export(recording: Recording, path: str | os.PathLike[str], format_name: str 
         UnknownFormatError: there is no such format, or the name of the file does not tell.
         OSError: writing failed; nothing was left behind.
     """
-    target = os.fspath(path)
-    return find_exporter(format_name or format_of_path(target)).export(recording, target)
+    return find_exporter(format_name or format_of_path(os.fspath(path))).export(recording, Path(path))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from otel_torchprof._native import core
@@ -20,15 +20,16 @@ _KINETO_NUMBERS = (
     "hip_driver_version", "roctracer_version", "trace_id",
 )  # fmt: skip
 _PROGRAM_NAME = "python"
+_MAX_ID = 1 << 63
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes a trace; `.gz` at the end of the name compresses it. Memory stays bounded, the GIL free.
 
     Returns:
         Counts of `slices`, `async_events`, `instants`, `flows`, `steps`, `counters`; and `size_bytes`.
     """
-    header = json.dumps(trace_header(recording, os.path.basename(path)), allow_nan=False)
+    header = json.dumps(trace_header(recording, path.name), allow_nan=False)
     with OutputFile(path) as file:
         counts = core.write_chrome(
             recording.native, header[1:-1].encode("ascii"), process_names(recording), file.write
@@ -61,7 +62,9 @@ def process_names(recording: Recording) -> dict[int, bytes]:
     for number, name in _mapping(recording.metadata.get("process_names")).items():
         if number.removeprefix("-").isdecimal() and isinstance(name, str):
             names[int(number)] = name
-    return {number: name.encode("utf-8", "replace") for number, name in names.items() if abs(number) < 1 << 63}
+    return {
+        number: name.encode("utf-8", "replace") for number, name in names.items() if abs(number) < _MAX_ID
+    }
 
 
 def _devices(metadata: Mapping[str, Any], kineto: Mapping[str, Any]) -> list[Any]:

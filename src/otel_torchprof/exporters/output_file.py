@@ -24,14 +24,13 @@ class OutputFile:
         OSError: it cannot be written; nothing is left behind.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, gzip_level: Literal[1, 2, 3, 4, 5, 6] = 3) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path, *, gzip_level: Literal[1, 2, 3, 4, 5, 6] = 3) -> None:
+        self.path = path
         self.size_bytes = 0
         # Short, because the name of the file itself may be as long as a name can be.
         self._temporary = self.path.parent / f".torchprof-{os.getpid()}-{next(_numbers)}.tmp"
-        self._compressor = (
-            zlib.compressobj(gzip_level, wbits=_GZIP_WBITS) if self.path.name.lower().endswith(".gz") else None
-        )
+        is_gzip = path.name.lower().endswith(".gz")
+        self._compressor = zlib.compressobj(gzip_level, wbits=_GZIP_WBITS) if is_gzip else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
             self._descriptor = os.open(self._temporary, flags, 0o600)
@@ -58,7 +57,7 @@ class OutputFile:
             return
         try:
             os.close(self._descriptor)  # some file systems report a full disk no earlier than here
-            os.replace(self._temporary, self.path)
+            self._temporary.replace(self.path)
         except OSError as error:
             self._temporary.unlink(missing_ok=True)
             raise self._named(error) from None

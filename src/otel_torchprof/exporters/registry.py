@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Protocol
 
 from otel_torchprof.errors import TorchprofError
@@ -30,7 +31,7 @@ class Exporter(Protocol):
     def suffixes(self) -> Sequence[str]:
         """How names of such files end, the usual ending first; empty for a directory."""
 
-    def export(self, recording: Recording, path: str) -> dict[str, int]:
+    def export(self, recording: Recording, path: Path) -> dict[str, int]:
         """Writes `path` and returns counts of what was written, `size_bytes` among them.
 
         Raises:
@@ -64,19 +65,18 @@ def format_of_path(path: str) -> str:
     Raises:
         UnknownFormatError: it means none.
     """
-    if path.endswith(os.sep) or os.path.isdir(path):
+    if path.endswith(os.sep) or Path(path).is_dir():
         return "tensorboard"
-    file_name = os.path.basename(path).lower()
+    file_name = Path(path).name
     fitting = [
         (len(suffix), name)
         for name in exporter_names()
         for suffix in find_exporter(name).suffixes
-        if file_name.endswith(suffix)
+        if file_name.lower().endswith(suffix)
     ]
     if not fitting:
         raise UnknownFormatError(
-            f"the name {os.path.basename(path)!r} does not tell the format: choose one of "
-            f"{', '.join(exporter_names())}"
+            f"the name {file_name!r} does not tell the format: choose one of {', '.join(exporter_names())}"
         )
     return max(fitting, key=lambda fit: fit[0])[1]
 

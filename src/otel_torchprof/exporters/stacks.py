@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ _NS_PER_MICROSECOND = 1000
 Rows = npt.NDArray[np.int64]
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes the stacks of all threads, equal ones added up; streams of devices have none.
 
     Times are rounded to the nearest microsecond, after adding up. In names a semicolon, which separates

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 from pathlib import Path
@@ -16,15 +15,14 @@ suffixes: tuple[str, ...] = ()
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Adds the recording to the run `path`, as `<worker>.<milliseconds>.pt.trace.json.gz`.
 
     Args:
         path: the directory of the run, made where it is missing. Other workers and times in it are kept.
     """
-    directory = Path(path)
-    directory.mkdir(parents=True, exist_ok=True)
-    return chrome.export(recording, os.fspath(directory / file_name(recording)))
+    path.mkdir(parents=True, exist_ok=True)
+    return chrome.export(recording, path / file_name(recording))
 
 
 def file_name(recording: Recording) -> str:

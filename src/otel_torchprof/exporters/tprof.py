@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 from otel_torchprof.recording import Recording
 
 suffixes = (".tprof",)
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes a `.tprof` file."""
     try:
         recording.save(path)
     except ValueError as error:
         raise OSError(str(error)) from None
-    return {"events": len(recording), "size_bytes": os.stat(path).st_size}
+    return {"events": len(recording), "size_bytes": path.stat().st_size}

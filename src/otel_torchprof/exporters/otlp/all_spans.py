@@ -29,7 +29,7 @@ class RecordedRun:
 
 
 def recorded_run(recording: Recording) -> RecordedRun:
-    """The run that a recording says it is of; for one that says nothing, an id that follows from its times."""
+    """The run that a recording says it is of; else one with an id that follows from its times."""
     metadata = recording.metadata
     run_id = metadata.get("run_id")
     if not isinstance(run_id, str) or not run_id:

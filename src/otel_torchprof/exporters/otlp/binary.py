@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from otel_torchprof.exporters.otlp.all_spans import plan_recording, resource_attributes
 from otel_torchprof.exporters.otlp.resource import encode_resource
 from otel_torchprof.exporters.output_file import OutputFile
@@ -12,7 +14,7 @@ suffixes = (".otlp", ".otlp.gz", ".binpb", ".binpb.gz", ".pb", ".pb.gz")
 _LENGTH_BYTES = 4  # big endian
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes every event as a span; `.gz` at the end of the name compresses the file.
 
     Returns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from otel_torchprof.exporters.otlp.all_spans import plan_recording, resource_attributes
@@ -24,7 +25,7 @@ _STATUS_ERROR = 2
 _FLAGS_SAMPLED = 1
 
 
-def export(recording: Recording, path: str) -> dict[str, int]:
+def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes every event as a span; `.gz` at the end of the name compresses the file.
 
     Returns:
