@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from otel_torchprof.importers import ImportLimits, UnreadableInputError, load
 from otel_torchprof.recording import RecordingBuilder
@@ -60,6 +61,14 @@ def test_the_name_does_not_matter_and_compression_is_seen(tmp_path: Path) -> Non
     recording, report = load(path)
     assert times(recording) == {"a": (0, 5_000)}
     assert report.format == "chrome"
+
+
+def test_zstd(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(zstandard.compress(TRACE[:10]) + zstandard.compress(TRACE[10:]))
+    assert times(load(path)[0]) == {"a": (0, 5_000)}
+    path.write_bytes(zstandard.compress(TRACE)[:-9])
+    assert load(path)[1].problems["last_event_cut_off"] == 1
 
 
 def test_gzip_in_several_members(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -208,10 +209,8 @@ def test_damaged_files(
 ) -> None:
     content = bytearray(ENCODINGS[encoding](PAYLOAD))
     content[place % len(content)] = value
-    try:
+    with suppress(UnreadableInputError):
         import_bytes(tmp_path_factory.mktemp("damaged"), bytes(content[: 1 + cut % len(content)]))
-    except UnreadableInputError as error:
-        assert "\n" not in str(error)
 
 
 PAYLOAD = request()

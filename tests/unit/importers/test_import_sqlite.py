@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +176,5 @@ def test_damaged_databases(tmp_path_factory: pytest.TempPathFactory, data: st.Da
     for _ in range(data.draw(st.integers(0, 20))):
         content[data.draw(st.integers(16, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content[: data.draw(st.integers(100, len(content)))])
-    try:
+    with suppress(UnreadableInputError):
         load(path)
-    except UnreadableInputError as error:
-        assert "\n" not in str(error)

@@ -71,9 +71,9 @@ class CompleteEvents:
         kinds = np.array(categories.kinds)[numbers]
         names = np.array([self._names[event.name] for event in events])
         self._names.refine_kinds(kinds, names)
-        number = self._tracks.number
+        numbered = self._tracks.numbered
         tracks = [
-            number(event.pid, event.tid, is_on_device)
+            numbered[event.pid, event.tid, is_on_device]
             for event, is_on_device in zip(events, on_device.tolist(), strict=True)
         ]
         arguments = [event.args or _NO_ARGUMENTS for event in events]
@@ -125,9 +125,13 @@ class CompleteEvents:
         return np.array(payloads)
 
     def _payload(self, arguments: Arguments) -> int:
-        dims, types = arguments.input_dims, arguments.input_types
         # Most ops of a loop come again with the same inputs: they are encoded once.
-        key = (bytes(dims), bytes(types), bytes(arguments.input_strides), bytes(arguments.concrete_inputs))
+        key = (
+            bytes(arguments.input_dims),
+            bytes(arguments.input_types),
+            bytes(arguments.input_strides) if arguments.input_strides is not NO_RAW else b"",
+            bytes(arguments.concrete_inputs) if arguments.concrete_inputs is not NO_RAW else b"",
+        )
         payload = self._payloads.get(key)
         if payload is None:
             encoded = encode_inputs(arguments)

@@ -191,15 +191,21 @@ def infer_torch_thread_ids(draft: EventDraft) -> dict[int, int]:
     backward = np.flatnonzero((sequence >= 0) & (forward_thread != 0))
     if not len(forward) or not len(backward):
         return {}
-    # One row a pair of track and sequence, joined with the backward ops of that sequence.
-    pairs = np.unique(np.stack((sequence[forward], track[forward].astype(np.int64)), axis=1), axis=0)
-    first = np.searchsorted(pairs[:, 0], sequence[backward], "left")
+    # Each pair of sequence and track once, joined with the backward ops of that sequence.
+    order = np.lexsort((track[forward], sequence[forward]))
+    numbers, tracks = sequence[forward][order], track[forward][order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (numbers[1:] != numbers[:-1]) | (tracks[1:] != tracks[:-1])
+    numbers, tracks = numbers[is_new], tracks[is_new]
+    first = np.searchsorted(numbers, sequence[backward], "left")
     votes: dict[tuple[int, int], int] = {}
     for offset in range(8):  # a number is seldom in use on more threads
-        place = np.minimum(first + offset, len(pairs) - 1)
-        hit = pairs[place, 0] == sequence[backward]
+        place = np.minimum(first + offset, len(numbers) - 1)
+        hit = numbers[place] == sequence[backward]
+        if not hit.any():
+            break
         for thread, on_track in zip(
-            forward_thread[backward][hit].tolist(), pairs[place[hit], 1].tolist(), strict=True
+            forward_thread[backward][hit].tolist(), tracks[place[hit]].tolist(), strict=True
         ):
             votes[thread, on_track] = votes.get((thread, on_track), 0) + 1
     found: dict[int, int] = {}

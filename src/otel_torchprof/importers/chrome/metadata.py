@@ -17,6 +17,8 @@ _PLAIN = frozenset(
         "roctracer_version",
     }
 )  # fmt: skip
+# What `allowed_metadata` looks at.
+HEADER_KEYS = _PLAIN | {"deviceProperties", "distributedInfo"}
 _DEVICE = frozenset(
     {
         "id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "maxThreadsPerBlock",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -75,17 +75,10 @@ class TraceReader:
 
     def add(self, events: Sequence[Event], texts: Sequence[Slice]) -> None:
         """Takes a batch of events, and the text of each."""
-        by_phase: dict[Any, list[int]] = {}
-        for index, event in enumerate(events):
-            phase = event.ph
-            if phase.__class__ is not str:
-                phase = None
-            if phase in by_phase:
-                by_phase[phase].append(index)
-            else:
-                by_phase[phase] = [index]
-        for phase, indices in by_phase.items():
-            self._add_phase(phase, [events[index] for index in indices], [texts[index] for index in indices])
+        phases = [event.ph for event in events]
+        for phase in dict.fromkeys(phases):
+            chosen = [found == phase for found in phases]
+            self._add_phase(phase, list(compress(events, chosen)), list(compress(texts, chosen)))
 
     def finish(self) -> Recording:
         """Pairs begins and ends, links, and returns the recording."""

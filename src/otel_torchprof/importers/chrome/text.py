@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from otel_torchprof.importers.chrome.schema import Slice
+from otel_torchprof.importers.chrome.metadata import HEADER_KEYS
+from otel_torchprof.importers.chrome.schema import NO_RAW, Slice
 from otel_torchprof.importers.report import ImportReport
 
 _BOM = b"\xef\xbb\xbf"
@@ -26,7 +27,15 @@ _QUOTE = ord('"')
 _MAX_HEADER_BYTES = 8 << 20
 
 _STRICT_EVENTS = msgspec.json.Decoder(list[msgspec.Raw])
-_STRICT_TRACE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STRICT_TRACE = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "Trace",
+        [
+            ("traceEvents", list[msgspec.Raw], []),
+            *((key, msgspec.Raw, NO_RAW) for key in sorted(HEADER_KEYS)),
+        ],
+    )
+)
 
 
 @dataclass
@@ -48,9 +57,10 @@ def split_trace(content: bytearray, report: ImportReport) -> TraceText:
     try:
         if _BEGINS_ARRAY.match(content):
             return TraceText(_STRICT_EVENTS.decode(content))
-        members = _STRICT_TRACE.decode(content)
-        events = _STRICT_EVENTS.decode(members.pop("traceEvents", b"[]"))
-        header = {key: _plain(value) for key, value in members.items() if len(key) <= 100}
+        trace: Any = _STRICT_TRACE.decode(content)
+        events = trace.traceEvents
+        members = {key: getattr(trace, key) for key in HEADER_KEYS}
+        header = {key: _plain(value) for key, value in members.items() if value is not NO_RAW}
         if not events:
             report.add_problem("no_trace_events")
         return TraceText(events, header)

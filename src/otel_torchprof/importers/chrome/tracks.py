@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from otel_torchprof.importers.chrome.schema import Event
@@ -23,12 +24,25 @@ class TrackKey(NamedTuple):
     on_device: bool
 
 
+class _NumberedTracks(dict[tuple[Any, Any, bool], int]):
+    """Remembers what a function returned; a look-up costs no call."""
+
+    def __init__(self, number: Callable[[Any, Any, bool], int]) -> None:
+        super().__init__()
+        self._number = number
+
+    def __missing__(self, fields: tuple[Any, Any, bool]) -> int:
+        self[fields] = number = self._number(*fields)
+        return number
+
+
 class TrackTable:
     """Numbers tracks in order of appearance; they get their names, known last, in `add_to`."""
 
     def __init__(self, report: ImportReport) -> None:
         self._report = report
-        self._by_fields: dict[tuple[Any, Any, bool], int] = {}
+        self.numbered = _NumberedTracks(self._number)
+        """What `number` returns, by its arguments."""
         self._by_key: dict[TrackKey, int] = {}
         self._found: dict[tuple[Any, Any], int] = {}
         self._devices: dict[int, tuple[int, int, int]] = {}
@@ -42,17 +56,7 @@ class TrackTable:
 
     def number(self, process: Any, thread: Any, on_device: bool) -> int:
         """The number of a track. `"25738"` and 25738 are one thread, `"stream 7"` and 7 one stream."""
-        try:
-            return self._by_fields[process, thread, on_device]
-        except (KeyError, TypeError):
-            pass
-        key = TrackKey(_identity(process), _identity(thread), on_device)
-        number = self._by_key.setdefault(key, len(self._by_key))
-        if isinstance(process, int | str) and isinstance(thread, int | str):
-            self._by_fields[process, thread, on_device] = number
-        else:
-            self._report.add_problem("no_process_or_thread")
-        return number
+        return self.numbered[process, thread, on_device]
 
     def find(self, process: Any, thread: Any) -> int:
         """The track that the end of a flow means: the stream of that number if there is one, else the thread.
@@ -70,6 +74,12 @@ class TrackTable:
             return stream
         # Not remembered: the stream's events may come yet.
         return self.number(process, thread, False)
+
+    def _number(self, process: Any, thread: Any, on_device: bool) -> int:
+        if process is None and thread is None:
+            self._report.add_problem("no_process_or_thread")
+        key = TrackKey(_identity(process), _identity(thread), on_device)
+        return self._by_key.setdefault(key, len(self._by_key))
 
     def knows_device(self, number: int) -> bool:
         """Whether `set_device` was called for a track."""
