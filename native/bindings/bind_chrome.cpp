@@ -23,13 +23,14 @@ ProcessNames process_names(const nb::dict& names) {
 
 // The GIL is held only while a full buffer is handed over.
 nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const nb::dict& names,
-                      const nb::callable& write) {
-  const ProcessNames by_id = process_names(names);
-  const std::string_view members = bytes_view(header);
+                      bool categories_of_2021, const nb::callable& write) {
+  const ChromeOptions options{.header = bytes_view(header),
+                              .process_names = process_names(names),
+                              .categories_of_2021 = categories_of_2021};
   ChromeCounts counts;
   {
     const nb::gil_scoped_release release;
-    counts = encode_chrome(recording, members, by_id, [&](std::string_view piece) {
+    counts = encode_chrome(recording, options, [&](std::string_view piece) {
       const nb::gil_scoped_acquire acquire;
       write(nb::bytes(piece.data(), piece.size()));
     });
@@ -51,5 +52,5 @@ nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const
 void bind_chrome(nb::module_& m) {
   using namespace torchprof::bindings;
   m.def("write_chrome", write_chrome, nb::arg("recording"), nb::arg("header"), nb::arg("process_names"),
-        nb::arg("write"));
+        nb::arg("categories_of_2021"), nb::arg("write"));
 }

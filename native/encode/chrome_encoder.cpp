@@ -82,8 +82,9 @@ std::int64_t base_time_ns(const Recording& recording) {
 
 class ChromeEncoder {
  public:
-  ChromeEncoder(const Recording& recording, ChromeText::Sink sink)
+  ChromeEncoder(const Recording& recording, const ChromeOptions& options, ChromeText::Sink sink)
       : recording_(recording),
+        options_(options),
         events_(recording.events),
         base_ns_(base_time_ns(recording)),
         layout_(lay_out(recording)),
@@ -94,13 +95,13 @@ class ChromeEncoder {
         arguments_(recording, tree_, external_ids_),
         text_(std::move(sink)) {}
 
-  ChromeCounts encode(std::string_view header, const ProcessNames& process_names) {
+  ChromeCounts encode() {
     text_.raw("{");
-    text_.raw(header);
-    text_.raw(header.empty() ? "\"baseTimeNanoseconds\":" : ",\n\"baseTimeNanoseconds\":");
+    text_.raw(options_.header);
+    text_.raw(options_.header.empty() ? "\"baseTimeNanoseconds\":" : ",\n\"baseTimeNanoseconds\":");
     text_.integer(base_ns_);
     text_.raw(",\n\"traceEvents\":[");
-    tracks_.write_metadata(text_, process_names);
+    tracks_.write_metadata(text_, options_.process_names);
     write_steps();  // before the events that they hold and may begin together with
     write_events();
     write_flows();
@@ -175,6 +176,7 @@ class ChromeEncoder {
     if (is_instant_op) return "cpu_instant_event";
     // What CUPTI's range profiler measured a kernel's counters over.
     if (kind == EventKind::kOther && arguments_.has_counters(row)) return "cuda_profiler_range";
+    if (options_.categories_of_2021 && is_call(events_.kind[row])) return "Runtime";
     return category_of(kind);
   }
 
@@ -242,7 +244,8 @@ class ChromeEncoder {
     for (std::size_t index = 0; index < flows_.size(); ++index) {
       const ChromeFlow& flow = flows_[index];
       if (!is_slice(flow.from) || !is_slice(flow.to)) continue;
-      const std::string_view category = flow_category(flow.type);
+      const bool is_old = options_.categories_of_2021 && flow.type == LinkType::kForwardBackward;
+      const std::string_view category = is_old ? "forward_backward" : flow_category(flow.type);
       write_flow_end("s", category, index, flow.from);
       text_.raw("}");
       write_flow_end("f", category, index, flow.to);
@@ -303,6 +306,7 @@ class ChromeEncoder {
   }
 
   const Recording& recording_;
+  const ChromeOptions& options_;
   const EventTable& events_;
   std::int64_t base_ns_;
   ChromeLayout layout_;
@@ -317,9 +321,8 @@ class ChromeEncoder {
 
 }  // namespace
 
-ChromeCounts encode_chrome(const Recording& recording, std::string_view header,
-                           const ProcessNames& process_names, ChromeText::Sink sink) {
-  return ChromeEncoder(recording, std::move(sink)).encode(header, process_names);
+ChromeCounts encode_chrome(const Recording& recording, const ChromeOptions& options, ChromeText::Sink sink) {
+  return ChromeEncoder(recording, options, std::move(sink)).encode();
 }
 
 }  // namespace torchprof

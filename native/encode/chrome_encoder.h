@@ -20,9 +20,17 @@ struct ChromeCounts {
   std::uint64_t size_bytes = 0;
 };
 
-// `header` holds members of the top object, as in `"schemaVersion":1`; it may be empty. Times count from the
-// whole second before the first one. What `sink` throws comes through.
-ChromeCounts encode_chrome(const Recording& recording, std::string_view header,
-                           const ProcessNames& process_names, ChromeText::Sink sink);
+// What a trace is written for.
+struct ChromeOptions {
+  // Members of the top object, as in `"schemaVersion":1`; may be empty.
+  std::string_view header;
+  ProcessNames process_names;
+  // The categories that calls and forward-backward flows had in 2021, the only ones that TensorBoard's plugin
+  // knows.
+  bool categories_of_2021 = false;
+};
+
+// Times count from the whole second before the first one. What `sink` throws comes through.
+ChromeCounts encode_chrome(const Recording& recording, const ChromeOptions& options, ChromeText::Sink sink);
 
 }  // namespace torchprof

@@ -133,8 +133,7 @@ ChromeTracks::ChromeTracks(const Recording& recording, const ChromeLayout& layou
   const auto add_step_lane = [&](std::uint32_t track) {
     if (recording.tracks[track].kind == TrackKind::kStream || fields_[track].size() > 1) return;
     const std::int64_t process_id = process_of(recording.tracks[track]);
-    const std::string name = "steps of " + std::to_string(recording.tracks[track].thread_id);
-    fields_[track].push_back(fields_of(process_id, ids.take_name(process_id, name)));
+    fields_[track].push_back(fields_of(process_id, ids.take(process_id, recording.tracks[track].thread_id)));
   };
   for (std::size_t index = 0; index < recording.steps.size(); ++index) {
     if (layout.step_lane[index] == kBesideTrack) add_step_lane(recording.steps[index].track);

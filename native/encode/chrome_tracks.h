@@ -18,7 +18,7 @@ using ProcessNames = std::map<std::int64_t, std::string>;
 // Threads keep their ids, streams are threads of a process that is their device, as Kineto has it. A thread
 // whose id is taken gets one that is free. Lanes beside a stream, and streams whose id is taken, are called
 // "stream 7", with more blanks the more there are: an importer that reads numbers out of such names finds
-// the stream again. Steps that cross slices lie on a thread "steps of 7".
+// the stream again. Steps that cross slices lie on a thread of their own with a free id.
 class ChromeTracks {
  public:
   ChromeTracks(const Recording& recording, const ChromeLayout& layout);

@@ -318,5 +318,6 @@ def write_chrome(
     recording: Recording,
     header: bytes,
     process_names: dict[int, bytes],
+    categories_of_2021: bool,
     write: Callable[[bytes], object],
 ) -> dict[str, int]: ...

@@ -29,10 +29,19 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
     Returns:
         Counts of `slices`, `async_events`, `instants`, `flows`, `steps`, `counters`; and `size_bytes`.
     """
+    return write_trace(recording, path)
+
+
+def write_trace(recording: Recording, path: Path, *, categories_of_2021: bool = False) -> dict[str, int]:
+    """As `export`; `categories_of_2021` gives calls and forward-backward flows those that old readers know."""
     header = json.dumps(trace_header(recording, path.name), allow_nan=False)
     with OutputFile(path) as file:
         counts = core.write_chrome(
-            recording.native, header[1:-1].encode("ascii"), process_names(recording), file.write
+            recording.native,
+            header[1:-1].encode("ascii"),
+            process_names(recording),
+            categories_of_2021,
+            file.write,
         )
     return {**counts, "size_bytes": file.size_bytes}
 

@@ -49,7 +49,9 @@ def test_times_are_exact(recording: Recording) -> None:
 names = st.one_of(
     st.text(max_size=30),
     st.text(st.characters(categories=["Cs", "Cc"]), max_size=5),
-    st.sampled_from(['a"b', "é✓", "tab\t", "\x01", "\n", "\\", "\\u0041", "x" * 10_000, "\x7f\x85\u2028", "😀", "\0"]),
+    st.sampled_from(
+        ['a"b', "é✓", "tab\t", "\x01", "\n", "\\", "\\u0041", "x" * 10_000, "\x7f\x85\u2028", "😀", "\0"]
+    ),
 )
 
 

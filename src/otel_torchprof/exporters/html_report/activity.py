@@ -1,0 +1,68 @@
+"""When each thread and stream had something to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof.exporters.html_report.coverage import Coverage
+from otel_torchprof.exporters.html_report.launches import WORK_KINDS
+from otel_torchprof.exporters.html_report.names import shown
+from otel_torchprof.recording import Recording, Track, TrackKind
+
+MAX_LANES = 32
+BUCKETS = 300
+
+
+def lanes(recording: Recording) -> dict[str, Any]:
+    """The busiest threads and streams: how busy in each of `BUCKETS` parts of the recording, in percent.
+
+    A thread is busy while it is in an event, a stream while a kernel or a copy runs.
+    """
+    tracks, events = recording.tracks, recording.events
+    bounds = np.searchsorted(events.track, np.arange(len(tracks) + 1))
+    busy: list[tuple[int, int, Coverage]] = []
+    for index, track in enumerate(tracks):
+        rows = slice(int(bounds[index]), int(bounds[index + 1]))
+        if track.kind == TrackKind.OTHER or rows.start == rows.stop:
+            continue
+        works = np.isin(events.kind[rows], WORK_KINDS) if track.kind == TrackKind.STREAM else slice(None)
+        coverage = Coverage(events.start_ns[rows][works], events.end_ns[rows][works])
+        busy.append((index, rows.stop - rows.start, coverage))
+    busy.sort(key=lambda lane: -lane[2].total_ns)
+    kept = sorted(busy[:MAX_LANES], key=lambda lane: (tracks[lane[0]].kind, lane[0]))
+    edges = _edges(recording)
+    return {
+        "lanes": [
+            {
+                "name": _lane_name(tracks[index]),
+                "stream": tracks[index].kind == TrackKind.STREAM,
+                "events": count,
+                "busy_ns": coverage.total_ns,
+                "percent": _percent(coverage, edges),
+            }
+            for index, count, coverage in kept
+        ],
+        "left_out": len(busy) - len(kept),
+    }
+
+
+def _edges(recording: Recording) -> npt.NDArray[np.int64]:
+    length_ns = recording.end_ns - recording.start_ns
+    return np.array(
+        [recording.start_ns + length_ns * bucket // BUCKETS for bucket in range(BUCKETS + 1)], dtype=np.int64
+    )
+
+
+def _percent(coverage: Coverage, edges: npt.NDArray[np.int64]) -> list[int]:
+    length_ns = np.maximum(np.diff(edges), 1)
+    covered_ns = np.diff(coverage.until(edges))
+    # Something that is there is never shown as nothing.
+    return np.ceil(np.clip(covered_ns / length_ns, 0, 1) * 100).astype(np.int64).tolist()
+
+
+def _lane_name(track: Track) -> str:
+    name = track.name or f"{'stream' if track.kind == TrackKind.STREAM else 'thread'} {track.thread_id}"
+    return shown(f"device {track.device}: {name}" if track.device >= 0 else name)

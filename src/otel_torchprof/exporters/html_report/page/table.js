@@ -1,0 +1,193 @@
+// A table that sorts by its headings, follows the search box and shows its first rows until asked for all.
+
+const FIRST_ROWS = 20;
+
+// `columns`: {label, key, text(row), value(row), share}. `rows`: objects with a `name`. `other`: a last line.
+class DataTable {
+  constructor(place, options) {
+    this.place = place;
+    this.all = false;
+    this.set(options);
+    search.listeners.push(() => this.draw());
+  }
+
+  set({ label, columns, rows, other = "", sort }) {
+    Object.assign(this, { label, columns, rows, other });
+    if (!this.sort || !columns.some((column) => column.key === this.sort.key)) this.sort = sort;
+    this.draw();
+  }
+
+  draw() {
+    const found = search.text ? this.rows.filter((row) => matches(row.name)) : this.rows;
+    const { key, down } = this.sort;
+    const { value } = this.columns.find((column) => column.key === key);
+    const sorted = [...found].sort((one, two) => compare(value(one), value(two)) * (down ? -1 : 1));
+    const shown = this.all ? sorted : sorted.slice(0, FIRST_ROWS);
+    const body = make("tbody", {}, ...shown.map((row) => this.row(row)));
+    const table = make("table", { "aria-label": this.label }, this.headings(), body);
+    const parts = [make("div", { className: "scroll", tabIndex: -1 }, table)];
+    if (!found.length) parts.push(make("p", { className: "empty", textContent: this.rows.length ? "No name here matches." : "Nothing here." }));
+    if (sorted.length > FIRST_ROWS) parts.push(this.more(sorted.length));
+    if (this.other) parts.push(make("p", { className: "hint other", textContent: this.other }));
+    const focused = document.activeElement?.dataset?.key;
+    const held = this.place.contains(document.activeElement);
+    this.place.replaceChildren(...parts);
+    if (held && focused) this.place.querySelector(`[data-key="${focused}"]`)?.focus();
+  }
+
+  headings() {
+    const cells = this.columns.map((column) => {
+      const sorted = this.sort.key === column.key;
+      const button = make("button", { type: "button", textContent: column.label, "data-key": column.key });
+      button.title = column.title ?? "";
+      button.addEventListener("click", () => {
+        this.sort = { key: column.key, down: sorted ? !this.sort.down : column.key !== "name" };
+        this.draw();
+      });
+      const order = sorted ? (this.sort.down ? "descending" : "ascending") : "none";
+      return make("th", { scope: "col", "aria-sort": order, className: column.key }, button);
+    });
+    return make("thead", {}, make("tr", {}, ...cells));
+  }
+
+  row(row) {
+    const cells = this.columns.map((column) => {
+      const cell = make("td", { className: column.key, "data-label": column.label });
+      if (column.key === "name") cell.append(...nameCell(row));
+      else cell.append(make("span", { textContent: column.text(row) }));
+      if (column.share) cell.prepend(share(column.value(row)));
+      return cell;
+    });
+    return make("tr", {}, ...cells);
+  }
+
+  more(rows) {
+    const text = this.all ? `Show only ${FIRST_ROWS}` : `Show all ${count(rows)}`;
+    const button = make("button", { type: "button", className: "more", textContent: text, "data-key": "more" });
+    button.setAttribute("aria-expanded", String(this.all));
+    button.addEventListener("click", () => {
+      this.all = !this.all;
+      this.draw();
+    });
+    return button;
+  }
+}
+
+const compare = (one, two) => (one < two ? -1 : one > two ? 1 : 0);
+
+function nameCell(row) {
+  const parts = [make("i", { className: `dot kind-${row.kind}`, title: row.kind })];
+  const name = nameOf(row.name);
+  if (row.name.length > 90) name.title = row.name;
+  parts.push(name);
+  return parts;
+}
+
+function share(value) {
+  const bar = make("i", { className: "share", "aria-hidden": "true" });
+  bar.style.setProperty("--part", String(clamp(value, 0, 1)));
+  return bar;
+}
+
+// The rows of columns as the data has them.
+function rowsOf(columns) {
+  return columns.name.map((name, index) => {
+    const row = { index, name: data.names[name] };
+    for (const key of Object.keys(columns)) {
+      if (key !== "name" && key !== "other") row[key] = columns[key][index];
+    }
+    row.kind = kindName(row.kind);
+    return row;
+  });
+}
+
+const otherLine = (other) =>
+  other.names ? `${plural(other.names, "further name")} with ${plural(other.calls, "call")} and ${duration(other.self_ns)} together` : "";
+
+function column(key, label, text, more = {}) {
+  return { key, label, text, value: (row) => row[key], ...more };
+}
+const timeColumn = (key, label, title) => column(key, label, (row) => duration(row[key]), { title });
+const nameColumn = { key: "name", label: "name", value: (row) => row.name };
+
+// The share of all time, as a bar and a number; by `key` of a row and the sum of it.
+function shareColumn(key, whole) {
+  return {
+    key: "share",
+    label: "share",
+    share: true,
+    value: (row) => (whole ? row[key] / whole : 0),
+    text: (row) => percent(row[key], whole),
+  };
+}
+
+// --- operators: of the whole recording, or of one step ---
+
+const ops = rowsOf(data.ops);
+const opsSelf = ops.reduce((sum, row) => sum + row.self_ns, 0) + data.ops.other.self_ns;
+for (const row of ops) row.mean_ns = row.calls ? row.total_ns / row.calls : 0;
+let opsTable = null;
+
+function showOps(step = null) {
+  const options = step === null ? opsOfAll() : opsOfStep(step);
+  byId("operators-title").textContent = options.title;
+  byId("operators-hint").textContent = options.hint;
+  if (opsTable) opsTable.set(options);
+  else opsTable = new DataTable(byId("operators-table"), options);
+}
+
+function opsOfAll() {
+  const columns = [
+    nameColumn,
+    column("calls", "calls", (row) => count(row.calls)),
+    timeColumn("total_ns", "total", "A call inside one of its own name counts once"),
+    timeColumn("self_ns", "self", "Time that nothing it called covers"),
+    timeColumn("mean_ns", "mean", "Total divided by calls"),
+  ];
+  if (ops.some((row) => row.device_ns)) {
+    columns.push(timeColumn("device_ns", "device", "Work on devices that it launched itself"));
+  }
+  columns.push(shareColumn("self_ns", opsSelf));
+  const left = data.elsewhere ? ` ${plural(data.elsewhere, "event")} on other lines than threads are not in it.` : "";
+  return {
+    title: "Operators",
+    label: "Operators by name",
+    hint: `${plural(ops.length + data.ops.other.names, "name")}, ${duration(opsSelf)} of self time on all threads.${left}`,
+    columns,
+    rows: ops,
+    other: otherLine(data.ops.other),
+    sort: { key: "self_ns", down: true },
+  };
+}
+
+function opsOfStep(step) {
+  const { self_ns: selfNs, events, mean_self_ns: means } = data.steps;
+  const rows = data.steps.ops[step].map(([index, calls, self]) => ({
+    ...ops[index],
+    calls,
+    self_ns: self,
+    usual: means[index],
+  }));
+  const rest = selfNs[step] - rows.reduce((sum, row) => sum + row.self_ns, 0);
+  return {
+    title: `Operators in ${stepName(step)}`,
+    label: `Operators by name in ${stepName(step)}`,
+    hint: `${plural(events[step], "event")} with ${duration(selfNs[step])} of self time began in this step, on whatever thread.`,
+    columns: [
+      nameColumn,
+      column("calls", "calls", (row) => count(row.calls)),
+      timeColumn("self_ns", "self", "Time that nothing it called covers"),
+      timeColumn("usual", "usual", "Self time of this name in a step, on average"),
+      column("change", "change", (row) => signed(row.self_ns - row.usual), {
+        value: (row) => row.self_ns - row.usual,
+        title: "Against the average of all steps",
+      }),
+      shareColumn("self_ns", selfNs[step]),
+    ],
+    rows,
+    other: rest > 0 ? `All other names: ${duration(rest)}` : "",
+    sort: { key: "self_ns", down: true },
+  };
+}
+
+const signed = (ns) => `${ns < 0 ? "−" : "+"}${duration(Math.abs(ns))}`;

@@ -1,0 +1,242 @@
+"""Chrome traces of real loops and of other people's files: what is drawn, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.profiler._trace_validator import validate_trace
+
+from otel_torchprof.exporters import export
+from otel_torchprof.importers import load
+from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recording import EventKind, Recording
+from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
+from tests.support.training_loop import ODD_NAMES, run_steps
+
+STEPS = 3
+
+
+@pytest.fixture(scope="module")
+def loop() -> Recording:
+    """The loop, recorded by us, with shapes."""
+    capture = Capture(record_shapes=True)
+    capture.start()
+    numbers = iter(range(1, STEPS + 1))
+    capture.begin_step(0)
+    run_steps(STEPS, at_end_of_step=lambda: capture.begin_step(next(numbers)), names=ODD_NAMES)
+    return capture.stop()
+
+
+@pytest.fixture(scope="module")
+def trace_path(loop: Recording, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("chrome") / "loop.json"
+    export(loop, path)
+    return path
+
+
+def test_the_loop_is_drawn_by_the_rules(trace_path: Path) -> None:
+    assert broken_rules(read_strictly(trace_path)) == []
+
+
+def test_torchs_own_validator_passes(trace_path: Path) -> None:
+    passed, found = validate_trace(str(trace_path))
+    assert passed, found
+
+
+def test_slices_nest_as_recorded(loop: Recording, trace_path: Path) -> None:
+    drawn = nesting(read_strictly(trace_path))
+    parents = loop.tree().parent.tolist()
+    rows = [row for row in drawn if row < len(loop)]
+    assert len(rows) == len(loop)
+    # Outermost events lie in the slice of their step, which is no event.
+    expected = {row: parents[row] if parents[row] >= 0 else None for row in rows}
+    found = {
+        row: parent if parent is not None and parent < len(loop) else None for row, parent in drawn.items()
+    }
+    assert {row: found[row] for row in rows} == expected
+
+
+def test_the_steps_are_slices_on_the_loops_thread(loop: Recording, trace_path: Path) -> None:
+    steps = [
+        e for e in of_phase(read_strictly(trace_path), "X", "user_annotation") if "ProfilerStep#" in e["name"]
+    ]
+    assert [step["name"] for step in steps] == [f"ProfilerStep#{step.number}" for step in loop.steps]
+    forward = [e for e in of_phase(read_strictly(trace_path), "X") if e["name"] == "forward"]
+    assert {step["tid"] for step in steps} == {event["tid"] for event in forward}
+
+
+def test_every_backward_op_has_a_flow_from_its_forward_op(loop: Recording, trace_path: Path) -> None:
+    backward, _forward = loop.links.forward_backward_links()
+    trace = read_strictly(trace_path)
+    assert len(of_phase(trace, "s", "fwdbwd")) == len(of_phase(trace, "f", "fwdbwd")) == len(backward) > 0
+
+
+def test_what_was_recorded_comes_back(loop: Recording, trace_path: Path) -> None:
+    read_back, report = load(trace_path)
+    assert dict(report.problems) == {}
+    expected = rows_of(loop)
+    found = rows_of(read_back)
+    # Steps come back as the annotations that torch's profiler makes of them.
+    extra = {row for row in found if row[0].startswith("ProfilerStep#")}
+    assert found - Counter(dict.fromkeys(extra, 1)) == expected
+    assert {name for name, *_ in expected} >= set(ODD_NAMES)
+    assert [step.number for step in read_back.steps] == [step.number for step in loop.steps]
+    assert linked(read_back) == linked(loop)
+
+
+def test_a_second_round_changes_nothing(trace_path: Path, tmp_path: Path) -> None:
+    once, _report = load(trace_path)
+    export(once, tmp_path / "again.json.gz")
+    twice, _report = load(tmp_path / "again.json.gz")
+    assert everything(twice) == everything(once)
+
+
+def test_the_export_holds_what_kinetos_holds(tmp_path: Path) -> None:
+    """Counts by name and category, of one work recorded by both."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        capture = Capture()
+        capture.start()
+        run_steps(STEPS, at_end_of_step=lambda: None)
+        recording = capture.stop()
+    profiler.export_chrome_trace(str(tmp_path / "kineto.json"))
+    export(recording, tmp_path / "ours.json")
+    counts = [
+        Counter(
+            (event["cat"], event["name"])
+            for event in of_phase(read_strictly(tmp_path / name), "X")
+            if event["cat"] in {"cpu_op", "user_annotation"}
+        )
+        for name in ("ours.json", "kineto.json")
+    ]
+    ours, kinetos = counts
+    # torch.profiler follows the thread it was started on only, and what that one spawns in backward.
+    assert kinetos - ours == Counter()
+    assert {name for (_category, name) in ours - kinetos} <= {
+        "aten::ones",
+        "aten::empty",
+        "aten::fill_",
+        "aten::mul",
+        "aten::sum",
+    }
+
+
+def test_interleaved_scopes_of_asyncio_are_asynchronous(tmp_path: Path) -> None:
+    async def both() -> None:
+        one, two, three = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def outer() -> None:
+            with torch.profiler.record_function("outer"):
+                one.set()
+                await two.wait()
+
+        async def later() -> None:
+            await one.wait()
+            with torch.profiler.record_function("later"):
+                two.set()
+                await three.wait()
+
+        tasks = [asyncio.create_task(outer()), asyncio.create_task(later())]
+        await tasks[0]
+        three.set()
+        await tasks[1]
+
+    capture = Capture()
+    capture.start()
+    asyncio.run(both())
+    recording = capture.stop()
+    export(recording, tmp_path / "trace.json")
+    trace = read_strictly(tmp_path / "trace.json")
+    assert broken_rules(trace) == []
+    assert [event["name"] for event in of_phase(trace, "b")] == ["later"]
+
+
+DATA = Path(os.environ.get("OTEL_TORCHPROF_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
+FILES = sorted([*DATA.glob("kineto/*.json.gz"), *DATA.glob("trace-event/*.json")])
+
+
+@pytest.mark.skipif(not FILES, reason=f"no test data in {DATA}: set OTEL_TORCHPROF_TEST_DATA")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
+def test_traces_of_others_come_back_whole(path: Path, tmp_path: Path) -> None:
+    once, _report = load(path)
+    export(once, tmp_path / "trace.json")
+    trace = read_strictly(tmp_path / "trace.json")
+    assert broken_rules(trace) == []
+    twice, _report = load(tmp_path / "trace.json")
+    assert everything(twice) == everything(once)
+    broken_before = len(validate_trace(str(path))[1])
+    assert len(validate_trace(str(tmp_path / "trace.json"))[1]) <= broken_before
+
+
+def rows_of(recording: Recording) -> Counter[tuple[Any, ...]]:
+    """All events by what a trace says of them; tracks by their thread."""
+    events = recording.events
+    correlation = events.correlation.tolist() or [-1] * len(recording)
+    return Counter(
+        (
+            recording.event_name(row),
+            int(events.start_ns[row]),
+            int(events.end_ns[row]),
+            EventKind(events.kind[row]),
+            place(recording, row),
+            int(events.sequence[row]),
+            int(events.forward_thread[row]) if events.sequence[row] >= 0 else 0,
+            correlation[row],
+            str(sizes(recording, row)),
+        )
+        for row in range(len(recording))
+    )
+
+
+def place(recording: Recording, row: int) -> tuple[Any, ...]:
+    track = recording.tracks[recording.events.track[row]]
+    return track.process_id, track.thread_id, track.device
+
+
+def sizes(recording: Recording, row: int) -> list[Any]:
+    """The sizes and dtypes of the tensors among the inputs."""
+    return [
+        (value.dtype, value.sizes, value.strides) if hasattr(value, "sizes") else None
+        for value in recording.inputs(row) or []
+    ]
+
+
+def linked(recording: Recording) -> Counter[tuple[Any, ...]]:
+    """Linked pairs, however the recording knows of them."""
+    events = recording.events
+    backward, forward = recording.links.forward_backward_links()
+    pairs = list(zip(backward.tolist(), forward.tolist(), [1] * len(backward), strict=True))
+    links = recording.links
+    pairs += zip(links.from_event.tolist(), links.to_event.tolist(), links.type.tolist(), strict=True)
+    return Counter(
+        (
+            recording.event_name(a),
+            int(events.start_ns[a]),
+            recording.event_name(b),
+            int(events.start_ns[b]),
+            kind,
+        )
+        for a, b, kind in pairs
+    )
+
+
+def everything(recording: Recording) -> dict[str, Any]:
+    """All that a trace carries."""
+    devices = recording.devices
+    return {
+        "rows": rows_of(recording),
+        "links": linked(recording),
+        "steps": [(step.number, step.start_ns, step.end_ns) for step in recording.steps],
+        "memory": Counter(recording.memory[["time_ns", "address", "size_bytes"]].tolist()),
+        "counters": Counter(recording.counters[["time_ns", "value"]].tolist()),
+        "devices": Counter(
+            devices[["external_id", "stream", "size_bytes", "registers", "shared_bytes"]].tolist()
+        ),
+        "grids": Counter(map(str, zip(devices["grid"].tolist(), devices["block"].tolist(), strict=True))),
+        "kineto": recording.metadata.get("kineto", {}).get("deviceProperties"),
+    }
