@@ -20,9 +20,8 @@ from typing import Any
 from benchmarks.rows import Row, Target
 from otel_torchprof.importers import load
 
-_STACK = ";".join(
-    f"/home/user/lib/python3.10/site-packages/torch/nn/modules/module.py(10{n}): _call" for n in range(24)
-)
+_FRAME = "/home/user/lib/python3.10/site-packages/torch/nn/modules/module.py(10{}): _call"
+_STACK = ";".join(_FRAME.format(n) for n in range(15))
 _OPS = 23_600
 _LAUNCHES = 9_000
 
@@ -102,9 +101,13 @@ def _trace(scale: int) -> dict[str, Any]:
     events: list[dict[str, Any]] = []
     for n in range(_OPS // scale):
         arguments: dict[str, Any] = {
-            "Device": 25738, "External id": n, "Trace name": "PyTorch Profiler", "Trace iteration": 0,
-            "Input Dims": [[32, 64, 56 + n % 40, 56], [64, 64, 3, 3], []], "Input type": ["float", "float", ""],
-        }  # fmt: skip
+            "Device": 25738,
+            "External id": n,
+            "Trace name": "PyTorch Profiler",
+            "Trace iteration": 0,
+            "Input Dims": [[32, 64, 56 + n % 40, 56], [64, 64, 3, 3], []],
+            "Input type": ["float", "float", ""],
+        }
         if n % 3:
             arguments["Call stack"] = _STACK
         events.append(_event("X", f"aten::op_{n % 60}", "Operator", n * 45, dur=25, args=arguments))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
 from otel_torchprof.importers.input_file import InputFile
@@ -37,9 +38,15 @@ class Importer(Protocol):
         """
 
 
+@cache
+def installed_importers() -> tuple[EntryPoint, ...]:
+    """Those of other packages; looked for once, which takes as long as importing a small trace."""
+    return tuple(entry_points(group=ENTRY_POINT_GROUP))
+
+
 def importers() -> Iterator[tuple[str, Importer]]:
     """All importers by name: those of other packages first, so that they may take over a format."""
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+    for entry_point in installed_importers():
         if entry_point.name not in _MODULES:
             yield entry_point.name, entry_point.load()
     for name, module in _MODULES.items():

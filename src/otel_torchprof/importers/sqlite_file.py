@@ -14,6 +14,8 @@ from otel_torchprof.importers.input_file import InputFile
 from otel_torchprof.importers.report import ImportReport
 
 _MAGIC = b"SQLite format 3\0"
+# Messages about a damaged file quote it and may then be no UTF-8; integers may be too large.
+_REFUSED = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 
 class SqliteFile:
@@ -34,7 +36,7 @@ class SqliteFile:
             # Views could compute without end; tables only.
             rows = self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             self.tables = {str(name) for (name,) in rows}
-        except sqlite3.Error as error:
+        except _REFUSED as error:
             raise UnreadableInputError(f"{path} cannot be read as SQLite: {error}") from None
 
     def __enter__(self) -> SqliteFile:
@@ -51,7 +53,7 @@ class SqliteFile:
             return set()
         try:
             return {str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({_quoted(table)})")}
-        except sqlite3.Error:
+        except _REFUSED:
             self._report.add_problem("damaged_table")
             return set()
 
@@ -66,7 +68,7 @@ class SqliteFile:
         selected = ", ".join(_quoted(name) if name in columns else "NULL" for name in wanted)
         try:
             yield from self._connection.execute(f"SELECT {selected} FROM {_quoted(table)}")
-        except (sqlite3.Error, OverflowError):
+        except _REFUSED:
             self._report.add_problem("damaged_table")
 
 

@@ -26,10 +26,8 @@ def call(ts: int, correlation: int, name: str = "launch") -> Json:
     return complete(name, ts, 5, cat="cuda_runtime", args=args)
 
 
-def kernel(ts: int, correlation: int | None, name: str = "kernel", **args: Any) -> Json:
-    known = (
-        {"stream": 7, **args} if correlation is None else {"stream": 7, "correlation": correlation, **args}
-    )
+def kernel(ts: int, correlation: int | None, name: str = "kernel", *, external_id: int | None = None) -> Json:
+    known = {"stream": 7, "correlation": correlation, "External id": external_id}
     return complete(name, ts, 5, cat="kernel", pid=0, tid=7, args=known)
 
 
@@ -119,7 +117,7 @@ def test_a_flow_links_where_correlation_ids_are_missing(tmp_path: Path) -> None:
 
 
 def test_an_external_id_links_to_the_op_where_nothing_else_does(tmp_path: Path) -> None:
-    events = [complete("op", 0, 9, args={"External id": 3}), kernel(10, 77, **{"External id": 3})]
+    events = [complete("op", 0, 9, args={"External id": 3}), kernel(10, 77, external_id=3)]
     recording, report = import_events(tmp_path, events)
     assert links(recording) == [("op", "kernel", LAUNCH)]
     assert report.counts["launches_linked_by_external_id"] == 1

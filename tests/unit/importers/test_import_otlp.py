@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from tests.support.chrome_traces import links, row_of, times
 BASE = 1_700_000_000_000_000_000
 TRACE_ID = 0x0123456789ABCDEF0123456789ABCDEF
 ALL = SpanLimits(max_spans_per_trace=0, max_trace_bytes=0, runtime_spans=True)
-RESOURCE = {
+RESOURCE: dict[str, str | int] = {
     "service.name": "trainer",
     "torch.rank": 3,
     "torch.world_size": 8,
@@ -108,7 +109,7 @@ def import_bytes(folder: Path, content: bytes) -> tuple[Recording, ImportReport]
     return load(folder / "spans")
 
 
-ENCODINGS = {
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "protobuf": lambda payload: payload,
     "length-prefixed protobuf": length_prefixed,
     "JSON line": json_line,
@@ -186,8 +187,14 @@ def test_a_damaged_line_costs_only_itself(tmp_path: Path) -> None:
 
 
 def test_foreign_spans_lie_on_a_track_a_trace(tmp_path: Path) -> None:
-    span = {"traceId": "5b" * 16, "spanId": "ee" * 8, "name": "GET /", "startTimeUnixNano": str(BASE),
-            "endTimeUnixNano": BASE + 5, "attributes": [{"key": "x", "value": {"intValue": "1"}}]}  # fmt: skip
+    span = {
+        "traceId": "5b" * 16,
+        "spanId": "ee" * 8,
+        "name": "GET /",
+        "startTimeUnixNano": str(BASE),
+        "endTimeUnixNano": BASE + 5,
+        "attributes": [{"key": "x", "value": {"intValue": "1"}}],
+    }
     broken = {**span, "spanId": "ef" * 8, "name": "bad", "endTimeUnixNano": "1"}
     resource = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
     document = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [span, broken, {}, 7]}]}]}

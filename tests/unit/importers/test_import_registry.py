@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from otel_torchprof.importers import ImportReport, InputFile, load
-from otel_torchprof.importers.registry import importers
+from otel_torchprof.importers.registry import importers, installed_importers
 from otel_torchprof.recording import Recording, RecordingBuilder
 
 
@@ -18,7 +18,7 @@ def test_the_formats_of_this_package() -> None:
 
 
 def test_an_importer_of_another_package_is_asked_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     class LineImporter:
         def recognizes(self, file: InputFile) -> bool:
@@ -42,6 +42,8 @@ def test_an_importer_of_another_package_is_asked_first(
         "[otel_torchprof_importers]\nlines = line_importer:importer\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    installed_importers.cache_clear()
+    request.addfinalizer(installed_importers.cache_clear)
 
     (tmp_path / "file").write_text("[lines]\none\ntwo\n")
     recording, report = load(tmp_path / "file")
