@@ -1,4 +1,4 @@
-"""`otel-torchprof report`: the averages table of a recording."""
+"""`otel-torchprof report`: the averages table of a recording, or a page about it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from otel_torchprof.analysis.averages import Averages, AveragesRow, averages
-from otel_torchprof.cli_input import add_command, open_input
-from otel_torchprof.cli_text import OutputConsole, cell, duration
+from otel_torchprof.cli_input import add_command
+from otel_torchprof.cli_text import OutputConsole, cell, duration, size
+from otel_torchprof.exporters.html_report import write_report
+from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
@@ -31,10 +34,12 @@ def add_to(commands: Commands) -> None:
     parser = add_command(
         commands,
         "report",
-        "the averages table: calls, total, self, mean and share of each operator",
+        "the averages table: calls, total, self, mean and share of each operator; or a page for a browser",
         "Groups the events of a recording by name. Total counts a call inside one of its own kind once; self "
-        "is the time that no enclosed event covers; share is the part of all self time.",
+        "is the time that no enclosed event covers; share is the part of all self time. With -o it writes a "
+        "page with steps, operators, a flame graph and devices instead: one file that needs no other.",
     )
+    parser.add_argument("-o", "--output", metavar="PAGE.html", type=Path, help="write a page for a browser")
     parser.add_argument("--sort", choices=_SORT_KEYS, default="self", help="by this column (default: self)")
     parser.add_argument(
         "--limit",
@@ -54,7 +59,13 @@ def _limit(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    recording = open_input(options)
+    recording, imported = load(options.input)
+    if options.output is not None:
+        written = write_report(
+            recording, options.output, title=Path(options.input).name, problems=imported.problems
+        )
+        _print_written(options.output, written, as_json=options.json)
+        return 0
     table = averages(recording, group_by_shapes=options.group_by_shapes)
     rows = sorted(table.rows, key=_SORT_KEYS[options.sort])
     limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT
@@ -68,9 +79,17 @@ def run(options: argparse.Namespace) -> int:
         console.print(f"... {len(rows) - len(shown)} more names (--limit 0 shows all)")
     totals = _totals(table)
     console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
-    if recording.drops or recording.problems:
+    if recording.drops or recording.problems or imported.problems:
         console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
     return 0
+
+
+def _print_written(page: Path, written: dict[str, int], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"output": str(page), **written}, indent=2))
+        return
+    text = f"{page}: {written['events']:,} events in {size(written['size_bytes'])}"
+    OutputConsole().print(cell(text))
 
 
 def _totals(table: Averages) -> dict[str, int]:

@@ -35,7 +35,7 @@ class MergedStacks:
 
     def sum_of_subtrees(self, values: Numbers) -> Numbers:
         """For each node the sum over itself and all below it; `values` is by node."""
-        sums = values.copy()
+        sums: Numbers = values.copy()
         levels = list(zip(self.level_bounds[1:], self.level_bounds[2:], strict=False))
         for begin, end in reversed(levels):
             np.add.at(sums, self.parent[begin:end], sums[begin:end])

@@ -1,4 +1,4 @@
-"""A page about a recording for a browser: one self-contained file, whose size hardly grows with the recording.
+"""A page about a recording, for a browser: one self-contained file, small whatever the recording.
 
 `report_data` reduces the recording to what `page` shows.
 """

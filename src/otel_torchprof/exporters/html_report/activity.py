@@ -30,6 +30,8 @@ def lanes(recording: Recording) -> dict[str, Any]:
             continue
         works = np.isin(events.kind[rows], WORK_KINDS) if track.kind == TrackKind.STREAM else slice(None)
         coverage = Coverage(events.start_ns[rows][works], events.end_ns[rows][works])
+        if track.kind == TrackKind.STREAM and not coverage.total_ns:
+            continue  # marks and waits only
         busy.append((index, rows.stop - rows.start, coverage))
     busy.sort(key=lambda lane: -lane[2].total_ns)
     kept = sorted(busy[:MAX_LANES], key=lambda lane: (tracks[lane[0]].kind, lane[0]))
@@ -60,7 +62,8 @@ def _percent(coverage: Coverage, edges: npt.NDArray[np.int64]) -> list[int]:
     length_ns = np.maximum(np.diff(edges), 1)
     covered_ns = np.diff(coverage.until(edges))
     # Something that is there is never shown as nothing.
-    return np.ceil(np.clip(covered_ns / length_ns, 0, 1) * 100).astype(np.int64).tolist()
+    percent: list[int] = np.ceil(np.clip(covered_ns / length_ns, 0, 1) * 100).astype(np.int64).tolist()
+    return percent
 
 
 def _lane_name(track: Track) -> str:

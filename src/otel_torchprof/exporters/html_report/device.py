@@ -31,7 +31,8 @@ def devices(recording: Recording) -> list[dict[str, Any]]:
     work = np.flatnonzero(np.isin(kind, WORK_KINDS))
     device_of_work = device_of_track[recording.events.track[work]]
     return [
-        _device(recording, int(number), work[device_of_work == number]) for number in np.unique(device_of_work)
+        _device(recording, int(number), work[device_of_work == number])
+        for number in np.unique(device_of_work)
     ]
 
 
@@ -68,7 +69,11 @@ def _model(recording: Recording, number: int) -> str:
     properties = kineto.get("deviceProperties") if isinstance(kineto, dict) else None
     for known in (properties, recording.metadata.get("device_properties")):
         for device in known if isinstance(known, list) else ():
-            if isinstance(device, dict) and device.get("id") == number and isinstance(device.get("name"), str):
+            if (
+                isinstance(device, dict)
+                and device.get("id") == number
+                and isinstance(device.get("name"), str)
+            ):
                 return shown(device["name"])
     return ""
 

@@ -50,7 +50,7 @@ def _lines(recording: Recording) -> list[list[str]]:
     metadata = recording.metadata
     kineto = metadata.get("kineto")
     known = {**(kineto if isinstance(kineto, dict) else {}), **metadata}
-    values = {"process": recording.process_id or None}
+    values: dict[str, Any] = {"process": recording.process_id or None}
     values |= {label: known.get(key) for key, label in _LINES.items()}
     return [[label, shown(_text(value))] for label, value in values.items() if value not in (None, "")]
 

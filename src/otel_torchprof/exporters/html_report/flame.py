@@ -46,9 +46,7 @@ def flame_graph(
     """
     frames = _merge(recording, groups, rows, device_ns)
     columns = _order(_fold(frames))
-    columns["name"] = [
-        OTHER if name == OTHER else used.numbers([name])[0] for name in columns["name"]
-    ]
+    columns["name"] = [OTHER if name == OTHER else used.numbers([name])[0] for name in columns["name"]]
     return {**columns, "stacks": len(frames.parent)}
 
 

@@ -41,7 +41,7 @@ def group_names(recording: Recording) -> NameGroups:
 
 
 def shown(name: str) -> str:
-    """A name of any origin as one harmless line: what does not print becomes an escape, what is long is cut."""
+    """A name of any origin as one harmless line: escapes for what does not print; long ones are cut."""
     if len(name) > MAX_NAME_CHARACTERS:
         name = f"{name[:MAX_NAME_CHARACTERS]}… ({len(name):,} characters)"
     if not name:

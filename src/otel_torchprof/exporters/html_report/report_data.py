@@ -19,7 +19,7 @@ from otel_torchprof.recording import EventKind, Recording, TrackKind
 
 
 def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]) -> dict[str, Any]:
-    """The data of the page as JSON values; times are ns, those of moments counted from the recording's start."""
+    """The data of the page as JSON values; times are ns, moments count from the recording's start."""
     names = group_names(recording)
     used = UsedNames(names)
     groups = group_events(recording, names)

@@ -17,7 +17,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 def step_bars(
-    recording: Recording, groups: EventGroups, op_groups: Numbers, on_thread: npt.NDArray[np.bool_], busy: Coverage
+    recording: Recording,
+    groups: EventGroups,
+    op_groups: Numbers,
+    on_thread: npt.NDArray[np.bool_],
+    busy: Coverage,
 ) -> dict[str, Any]:
     """Columns of bars. Of more than `MAX_BARS` steps, several share a bar, which shows the slowest of them.
 
@@ -47,7 +51,9 @@ def step_bars(
         "count": len(steps),
         "number": [_number(steps[step]) for step, _count in bars],
         "phase": [steps[step].phase.name.lower() for step, _count in bars],
-        "partial": [bool(steps[step].flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)) for step, _count in bars],
+        "partial": [
+            bool(steps[step].flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)) for step, _count in bars
+        ],
         "start_ns": [int(start_ns[step]) - recording.start_ns for step, _count in bars],
         "duration_ns": [steps[step].duration_ns for step, _count in bars],
         "stands_for": [count for _step, count in bars],

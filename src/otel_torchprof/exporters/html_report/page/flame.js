@@ -112,7 +112,7 @@ function drawFlame() {
       className: `frame kind-${frame.kind}${caller ? " caller" : ""}`,
       "data-frame": frame.index,
       "aria-level": frame.depth + 1,
-      "aria-label": `${frame.name}, ${duration(frame.time)}, ${percent(frame.time, flame.whole)} of all`,
+      "aria-label": `${frame.name}, ${duration(frame.time)}, ${percent(frame.time, flame.whole)} of all, ${plural(frame.calls, "call")}`,
     });
     element.style.left = `${left}px`;
     element.style.width = `${Math.max(size - 1, 1)}px`;

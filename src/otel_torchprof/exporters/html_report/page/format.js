@@ -42,6 +42,10 @@ function percent(part, whole) {
   return `${value.toFixed(1)} %`;
 }
 
+const sign = (value) => (value < 0 ? "−" : "+");
+const signedDuration = (ns) => `${sign(ns)}${duration(Math.abs(ns))}`;
+const signedPercent = (part, whole) => `${sign(part)}${percent(Math.abs(part), whole)}`;
+
 function bytes(size) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let unit = 0;

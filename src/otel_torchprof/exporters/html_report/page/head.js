@@ -11,7 +11,8 @@ function showHead() {
     ["threads", count(facts.threads)],
   ];
   if (data.steps.count) {
-    figures.push(["steps", count(data.steps.count)], ["median step", duration(data.steps.median_ns)]);
+    figures.push(["steps", count(data.steps.count)]);
+    if (data.steps.count > 1) figures.push(["median step", duration(data.steps.median_ns)]);
   }
   for (const device of data.devices) {
     figures.push([`device ${device.number} busy`, percent(device.busy_ns, device.span_ns)]);

@@ -13,7 +13,8 @@ function showSteps() {
   byId("steps").hidden = false;
   const shared = Math.max(...steps.stands_for);
   const bars = shared > 1 ? ` Each bar is the slowest of up to ${shared} steps.` : "";
-  byId("steps-hint").textContent = `${plural(steps.count, "step")}, the median takes ${duration(steps.median_ns)}.${bars} Choose one to see what it did.`;
+  const all = steps.count > 1 ? `${plural(steps.count, "step")}, ${duration(steps.median_ns)} the median.` : "One step.";
+  byId("steps-hint").textContent = `${all}${bars} Choose one to see what it did.`;
   const longest = Math.max(...steps.duration_ns, 1);
   byId("steps-scale").textContent = duration(longest);
   const list = byId("step-bars");
@@ -68,10 +69,10 @@ function stepPanel(step) {
   const ns = steps.duration_ns[step];
   const pairs = [
     ["lasted", duration(ns)],
-    ["against the median", steps.median_ns ? `${ns < steps.median_ns ? "−" : "+"}${percent(Math.abs(ns - steps.median_ns), steps.median_ns)}` : "–"],
     ["began at", duration(steps.start_ns[step])],
     ["events", count(steps.events[step])],
   ];
+  if (steps.count > 1 && steps.median_ns) pairs.splice(1, 0, ["against the median", signedPercent(ns - steps.median_ns, steps.median_ns)]);
   if (steps.phase[step] !== "unknown") pairs.push(["phase", steps.phase[step]]);
   if (data.devices.length) pairs.push(["device busy", percent(steps.device_ns[step], ns)]);
   if (steps.stands_for[step] > 1) pairs.push(["slowest of", plural(steps.stands_for[step], "step")]);

@@ -1,6 +1,7 @@
 // A table that sorts by its headings, follows the search box and shows its first rows until asked for all.
 
 const FIRST_ROWS = 20;
+const LONG_NAME = 60;
 
 // `columns`: {label, key, text(row), value(row), share}. `rows`: objects with a `name`. `other`: a last line.
 class DataTable {
@@ -77,10 +78,18 @@ const compare = (one, two) => (one < two ? -1 : one > two ? 1 : 0);
 
 function nameCell(row) {
   const parts = [make("i", { className: `dot kind-${row.kind}`, title: row.kind })];
-  const name = nameOf(row.name);
-  if (row.name.length > 90) name.title = row.name;
-  parts.push(name);
+  if (row.name.length > LONG_NAME) parts.push(longName(row.name));
+  else parts.push(nameOf(row.name));
   return parts;
+}
+
+// A name that is cut to two lines until asked for.
+function longName(text) {
+  const button = make("button", { type: "button", className: "long", "aria-expanded": "false" }, nameOf(text));
+  button.addEventListener("click", () => {
+    button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") === "false"));
+  });
+  return button;
 }
 
 function share(value) {
@@ -145,7 +154,8 @@ function opsOfAll() {
     timeColumn("mean_ns", "mean", "Total divided by calls"),
   ];
   if (ops.some((row) => row.device_ns)) {
-    columns.push(timeColumn("device_ns", "device", "Work on devices that it launched itself"));
+    const text = (row) => (row.device_ns ? duration(row.device_ns) : "–");
+    columns.push(column("device_ns", "device", text, { title: "Work on devices that it launched itself" }));
   }
   columns.push(shareColumn("self_ns", opsSelf));
   const left = data.elsewhere ? ` ${plural(data.elsewhere, "event")} on other lines than threads are not in it.` : "";
@@ -159,6 +169,14 @@ function opsOfAll() {
     sort: { key: "self_ns", down: true },
   };
 }
+
+const comparison = [
+  timeColumn("usual", "usual", "Self time of this name in a step, on average"),
+  column("change", "change", (row) => signedDuration(row.self_ns - row.usual), {
+    value: (row) => row.self_ns - row.usual,
+    title: "Against the average of all steps",
+  }),
+];
 
 function opsOfStep(step) {
   const { self_ns: selfNs, events, mean_self_ns: means } = data.steps;
@@ -177,11 +195,7 @@ function opsOfStep(step) {
       nameColumn,
       column("calls", "calls", (row) => count(row.calls)),
       timeColumn("self_ns", "self", "Time that nothing it called covers"),
-      timeColumn("usual", "usual", "Self time of this name in a step, on average"),
-      column("change", "change", (row) => signed(row.self_ns - row.usual), {
-        value: (row) => row.self_ns - row.usual,
-        title: "Against the average of all steps",
-      }),
+      ...(data.steps.count > 1 ? comparison : []),
       shareColumn("self_ns", selfNs[step]),
     ],
     rows,
@@ -189,5 +203,3 @@ function opsOfStep(step) {
     sort: { key: "self_ns", down: true },
   };
 }
-
-const signed = (ns) => `${ns < 0 ? "−" : "+"}${duration(Math.abs(ns))}`;
