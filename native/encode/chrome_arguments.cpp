@@ -68,6 +68,7 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
     case EventKind::kKernel:
     case EventKind::kMemcpy:
     case EventKind::kMemset:
+    case EventKind::kAnnotation:
       write_work(arguments, row);
       break;
     case EventKind::kSync:
@@ -75,10 +76,10 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
       break;
     case EventKind::kOverhead:
     case EventKind::kSpan:
-    case EventKind::kAnnotation:
     case EventKind::kOther:
       break;
   }
+  const bool has_only_counters = has_counters(row);
   write_counters(arguments, row);
   const std::uint32_t name = recording_.events.name[row];
   if (!recording_.strings.overload(name).empty()) {
@@ -86,7 +87,8 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
   }
   if (!name_is_intact) arguments.next("\"Name bytes\":").hexadecimal(recording_.strings.name(name));
   if ((recording_.events.flags[row] & kFlagUnfinished) != 0) arguments.next("\"finished\":").raw("false");
-  arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(row));
+  // Every number beside counters is taken for one more of them.
+  if (!has_only_counters) arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(row));
   arguments.end();
 }
 
