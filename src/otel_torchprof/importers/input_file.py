@@ -57,6 +57,11 @@ class InputFile:
             UnreadableInputError: it is larger than the limits allow.
         """
         self._file.seek(0)
+        if not self.compression:
+            self._require_within_limits(self.compressed_bytes)
+            content = bytearray(self.compressed_bytes)
+            del content[self._file.readinto(content) :]  # type: ignore[attr-defined]
+            return content
         content = bytearray()
         for block in self._blocks():
             content += block

@@ -3,11 +3,13 @@ sequence numbers. Nothing is linked that the trace does not say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.importers.chrome.schema import Event
+from otel_torchprof.importers.chrome.times import NO_TIME
 from otel_torchprof.importers.columns import EventDraft
 from otel_torchprof.importers.report import ImportReport
 from otel_torchprof.recording import EventFlags, EventKind, LinkType, RecordingBuilder
@@ -17,9 +19,15 @@ Rows = npt.NDArray[np.int64]
 LAUNCHED_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC)
 CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
 
-_FORWARD_BACKWARD = frozenset({"fwdbwd", "forward_backward"})
-_LAUNCH = frozenset({"ac2g", "async", "async_cpu_to_gpu", "async_gpu"})
-
+# What flows of Kineto's categories mean, from 2021 to today.
+_LINK_TYPES = {
+    "fwdbwd": LinkType.FORWARD_BACKWARD,
+    "forward_backward": LinkType.FORWARD_BACKWARD,
+    "ac2g": LinkType.LAUNCH,
+    "async": LinkType.LAUNCH,
+    "async_cpu_to_gpu": LinkType.LAUNCH,
+    "async_gpu": LinkType.LAUNCH,
+}
 
 # One end of a flow: a track and a time.
 FlowEnd = tuple[int, int]
@@ -32,20 +40,22 @@ class Flows:
         self.starts: dict[LinkType, dict[object, FlowEnd]] = {link_type: {} for link_type in LinkType}
         self.ends: dict[LinkType, list[tuple[object, FlowEnd]]] = {link_type: [] for link_type in LinkType}
 
-    def add(self, phase: str | None, category: object, flow_id: object, end: FlowEnd) -> None:
-        """Takes one end. A flow may have one start ("s") and several ends ("t" and "f")."""
-        key = flow_id
-        if category in _LAUNCH:
-            link_type = LinkType.LAUNCH
-        elif category in _FORWARD_BACKWARD:
-            link_type = LinkType.FORWARD_BACKWARD
-        else:
-            link_type = LinkType.OTHER
-            key = (category, flow_id)
-        if phase == "s":
-            self.starts[link_type][key] = end
-        else:
-            self.ends[link_type].append((key, end))
+    def add(self, events: Sequence[Event], tracks: Sequence[int], times: Sequence[int]) -> None:
+        """Takes ends of one kind, with the track and the time (or NO_TIME) of each.
+
+        A flow may have one start ("s") and several ends ("t" and "f").
+        """
+        for event, track, time_ns in zip(events, tracks, times, strict=True):
+            if time_ns == NO_TIME:
+                continue
+            category, key = event.cat, event.id
+            link_type = _LINK_TYPES.get(category)  # type: ignore[arg-type]
+            if link_type is None:
+                link_type, key = LinkType.OTHER, (category, key)  # type: ignore[assignment]
+            if event.ph == "s":
+                self.starts[link_type][key] = (track, time_ns)
+            else:
+                self.ends[link_type].append((key, (track, time_ns)))
 
     def count_orphans(self, report: ImportReport) -> None:
         """Counts the flows that have only one end."""

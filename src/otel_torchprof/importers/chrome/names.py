@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from enum import IntEnum
 from typing import Any
 
@@ -34,7 +35,7 @@ class NameTable(dict[Any, int]):
         self._builder = builder
         self._report = report
         self._max_characters = max_characters
-        self._classes: list[NameClass] = []
+        self._classes = array("B")
         self.step_numbers: dict[int, int] = {}
         """Numbers of steps by name id."""
 
@@ -56,7 +57,7 @@ class NameTable(dict[Any, int]):
 
     def refine_kinds(self, kinds: npt.NDArray[np.int64], names: npt.NDArray[np.int64]) -> None:
         """Tells apart by name what shares a category."""
-        classes = np.array(self._classes, dtype=np.uint8)[names]
+        classes = np.frombuffer(self._classes, dtype=np.uint8)[names]
         kinds[(kinds == EventKind.OP) & (classes == NameClass.USER)] = EventKind.USER
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.MODULE)] = EventKind.MODULE
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.BUILTIN)] = EventKind.PYTHON_C

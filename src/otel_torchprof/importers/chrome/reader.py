@@ -124,9 +124,9 @@ class TraceReader:
             for event, time_ns in self._timed(events):
                 self._add_mark(event, time_ns)
         elif phase in {"s", "t", "f"}:
-            for event, time_ns in self._timed(events):
-                track = self._tracks.find(event.pid, event.tid)
-                self._flows.add(event.ph, event.cat, event.id, (track, time_ns))
+            times = self._clock.column([event.ts for event in events]).tolist()
+            find = self._tracks.find
+            self._flows.add(events, [find(event.pid, event.tid) for event in events], times)
         elif phase in {"i", "I", "R"}:
             self._add_instants(events)
         elif phase == "C":
