@@ -17,32 +17,40 @@ Label = str | int | float | None
 
 
 class Arguments(Struct, gc=False):
-    """Known arguments, whatever their JSON type: `bytes`, `stream` and `grid` change it within one file."""
+    """Known arguments, whatever their JSON type: `bytes`, `stream` and `grid` change it within one file.
+
+    In the order in which Kineto writes them: the decoder looks for each behind the one before.
+    """
 
     external_id: Any = field(default=None, name="External id")
-    old_external_id: Any = field(default=None, name="external id")
-    correlation: Any = None
+    cbid: Any = None
+    cid: Any = None
     device: Any = None
     context: Any = None
     stream: Any = None
-    bytes: Any = None
-    grid: Any = None
-    block: Any = None
+    correlation: Any = None
+    old_external_id: Any = field(default=None, name="external id")
     registers: Any = field(default=None, name="registers per thread")
     shared_bytes: Any = field(default=None, name="shared memory")
     blocks_per_sm: Any = field(default=None, name="blocks per SM")
     warps_per_sm: Any = field(default=None, name="warps per SM")
+    grid: Any = None
+    block: Any = None
     occupancy_percent: Any = field(default=None, name="est. achieved occupancy %")
+    bytes: Any = None
+    # Inputs of ops; left as text, which many ops share.
+    concrete_inputs: Raw = field(default=NO_RAW, name="Concrete Inputs")
+    input_types: Raw = field(default=NO_RAW, name="Input type")
+    input_strides: Raw = field(default=NO_RAW, name="Input Strides")
+    input_dims: Raw = field(default=NO_RAW, name="Input Dims")
+    forward_thread: Any = field(default=None, name="Fwd thread id")
+    sequence: Any = field(default=None, name="Sequence number")
     priority: Any = None
     graph_id: Any = field(default=None, name="graph id")
     graph_node_id: Any = field(default=None, name="graph node id")
     wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Any = field(default=None, name="wait_on_stream")
     wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
-    cbid: Any = None
-    cid: Any = None
-    sequence: Any = field(default=None, name="Sequence number")
-    forward_thread: Any = field(default=None, name="Fwd thread id")
     # Of "[memory]" instants.
     memory_bytes: Any = field(default=None, name="Bytes")
     address: Any = field(default=None, name="Addr")
@@ -54,11 +62,6 @@ class Arguments(Struct, gc=False):
     name: Any = None
     labels: Any = None
     sort_index: Any = None
-    # Inputs of ops; left as text, which many ops share.
-    input_dims: Raw = field(default=NO_RAW, name="Input Dims")
-    input_types: Raw = field(default=NO_RAW, name="Input type")
-    input_strides: Raw = field(default=NO_RAW, name="Input Strides")
-    concrete_inputs: Raw = field(default=NO_RAW, name="Concrete Inputs")
 
 
 class Event(Struct, gc=False):
