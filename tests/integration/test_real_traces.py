@@ -18,6 +18,7 @@ import pytest
 
 from otel_torchprof.importers import ImportReport, UnreadableInputError, load
 from otel_torchprof.recording import EventKind, LinkType, Recording
+from otel_torchprof.spans import CAPTURE_SPAN_NAME, Root, SpanLimits, plan_spans
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("OTEL_TORCHPROF_TEST_DATA") or ROOT.parent / "shared" / "data")
@@ -131,6 +132,37 @@ def test_an_imported_trace_survives_being_saved(path: Path, tmp_path: Path) -> N
     assert (again.events.end_ns == recording.events.end_ns).all()
     for table in ("devices", "counters", "memory"):
         assert getattr(again, table).tobytes() == getattr(recording, table).tobytes()
+
+
+def facts(recording: Recording) -> tuple[Counter[Any], Counter[Any]]:
+    """What must survive: name, times and kind of each event; both ends of each link. Spans cut long names."""
+    columns, table = recording.events, recording.links
+    events = [
+        (
+            recording.event_name(row)[:1000],
+            int(columns.start_ns[row]),
+            int(columns.end_ns[row]),
+            int(columns.kind[row]),
+        )
+        for row in range(len(recording))
+    ]
+    return Counter(events), Counter(
+        (events[int(a)], events[int(b)], int(kind))
+        for a, b, kind in zip(table.from_event, table.to_event, table.type, strict=True)
+    )
+
+
+@pytest.mark.parametrize("path", KINETO[:2] + KINETO[4:6], ids=lambda path: path.name)
+def test_a_trace_survives_being_sent_as_spans(path: Path, tmp_path: Path) -> None:
+    recording, _ = imported(path)
+    root = Root(1 << 100, 77, recording.start_ns, recording.end_ns, name=CAPTURE_SPAN_NAME)
+    everything = SpanLimits(max_spans_per_trace=0, max_trace_bytes=0, runtime_spans=True)
+    requests = [request.payload for request in plan_spans(recording, [root], everything).encode(b"")]
+    content = b"".join(len(payload).to_bytes(4, "big") + payload for payload in requests)
+    (tmp_path / "spans").write_bytes(content)
+    again, report = load(tmp_path / "spans")
+    assert report.format == "otlp"
+    assert facts(again) == facts(recording)
 
 
 def test_no_slice_ends_before_it_starts_and_times_are_exact() -> None:

@@ -215,8 +215,9 @@ class SpanRestorer:
 
 
 def _is_root(span: Span) -> bool:
-    """Steps and captures are the only spans of ours with these names that have no scope."""
-    return span.name in {_STEP_SPAN_NAME, _CAPTURE_SPAN_NAME} and semconv.SCOPE not in span.attributes
+    """An event that is called like a step has a scope or, on a device, a kind; roots have neither."""
+    is_event = semconv.SCOPE in span.attributes or semconv.EVENT_KIND in span.attributes
+    return span.name in {_STEP_SPAN_NAME, _CAPTURE_SPAN_NAME} and not is_event
 
 
 def _kind(attributes: Attributes) -> EventKind | None:
