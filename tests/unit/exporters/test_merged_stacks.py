@@ -59,3 +59,28 @@ def test_nearest_is_the_first_wanted_one_outwards(
         expected.append(row)
     found = nearest(np.array(parents, dtype=np.int64), np.array(wanted, dtype=bool))
     assert found.tolist() == expected
+
+
+@given(forests(), st.data())
+def test_rows_not_asked_for_are_left_out_of_the_stacks(
+    forest: tuple[list[int], list[int]], data: st.DataObject
+) -> None:
+    parents, names = forest
+    asked = [row for row in range(len(parents)) if data.draw(st.booleans())]
+    merged = merge_stacks(
+        np.array(parents, dtype=np.int64),
+        np.array(names, dtype=np.int64),
+        np.array(asked, dtype=np.int64),
+        99,
+    )
+    nodes = merged.parent.tolist(), merged.name.tolist()
+    for row in range(len(parents)):
+        stack = []
+        above = row
+        while above >= 0:
+            stack += [names[above]] if above in asked else []
+            above = parents[above]
+        node = int(merged.node_of_row[row])
+        assert (node >= 0) == (row in asked)
+        if node >= 0:
+            assert stack_of(node, *nodes) == tuple(reversed(stack))

@@ -41,9 +41,7 @@ def test_the_name_tells_the_format(name: str, format_name: str) -> None:
 
 
 def test_a_name_that_tells_nothing_is_refused_with_the_choice() -> None:
-    with pytest.raises(
-        UnknownFormatError, match=r"'out.xyz' does not tell the format: choose one of chrome, "
-    ):
+    with pytest.raises(UnknownFormatError, match=r"'out.xyz' does not tell the format: choose one of chrome"):
         format_of_path("out.xyz")
 
 

@@ -31,6 +31,14 @@ def test_equal_stacks_are_added_up() -> None:
     assert lines_of(builder.finish()) == ["outer 59", "outer;inner 41"]
 
 
+def test_overloads_are_one_frame() -> None:
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    builder.add_event("aten::add", 0, 5_000, overload="Tensor")
+    builder.add_event("aten::add", 5_000, 8_000, overload="Scalar")
+    assert lines_of(builder.finish()) == ["aten::add 8"]
+
+
 def test_work_on_devices_is_no_stack() -> None:
     builder = RecordingBuilder()
     builder.add_track("stream 7", TrackKind.STREAM, device=0)
