@@ -48,13 +48,14 @@ def merge_stacks(parent_row: Numbers, name_of_row: Numbers, rows: Numbers, max_d
     Args:
         parent_row: of each row the row that encloses it, a smaller one, or -1.
         name_of_row: of each row a number that is equal where names are.
-        rows: the rows to merge; with a row all that enclose it.
+        rows: the rows to merge; what encloses them and is not among them is left out of their stacks.
         max_depth: rows deeper than this count for the one that encloses them at this depth.
     """
     node_of_row = np.full(len(parent_row), NO_NODE, dtype=np.int64)
     names = int(name_of_row.max(initial=0)) + 1
     columns: list[tuple[Numbers, Numbers, Numbers]] = []
     bounds = [0]
+    parent_row = _parents_among(rows, parent_row)
     depth = depths(parent_row)
     for level in _levels(depth, rows[depth[rows] <= max_depth]):
         above = parent_row[level]
@@ -72,6 +73,13 @@ def merge_stacks(parent_row: Numbers, name_of_row: Numbers, rows: Numbers, max_d
         np.concatenate([empty, *(column[index] for column in columns)]) for index in range(3)
     )
     return MergedStacks(node_of_row, parent, name, first_row, bounds)
+
+
+def _parents_among(rows: Numbers, parent: Numbers) -> Numbers:
+    """The nearest ancestors that are among `rows`."""
+    wanted = np.zeros(len(parent), dtype=bool)
+    wanted[rows] = True
+    return parent if wanted.all() else np.where(parent < 0, -1, nearest(parent, wanted)[parent])
 
 
 def depths(parent: Numbers) -> Numbers:

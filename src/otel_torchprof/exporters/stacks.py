@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from otel_torchprof.exporters.merged_stacks import merge_stacks
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.recording import Recording, TrackKind
 
@@ -15,7 +15,6 @@ suffixes = (".folded", ".stacks", ".collapsed")
 
 _LINES_AT_ONCE = 4096
 _NS_PER_MICROSECOND = 1000
-Rows = npt.NDArray[np.int64]
 
 
 def export(recording: Recording, path: Path) -> dict[str, int]:
@@ -44,55 +43,27 @@ def folded_stacks(recording: Recording) -> Iterator[tuple[str, int]]:
     """Stacks and their self time in microseconds, those of 0 left out; callers before what they call."""
     on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
     rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
-    node_of_row, parents, names = _merge_stacks(recording, rows)
-    self_ns = np.zeros(len(names), dtype=np.int64)
-    np.add.at(self_ns, node_of_row[rows], recording.tree().self_ns[rows])
+    # By what is written, so that overloads of an op are one frame.
+    numbers: dict[str, int] = {}
+    frame_of_name = np.array(
+        [
+            numbers.setdefault(_frame(recording.name(name_id)), len(numbers))
+            for name_id in range(recording.name_count)
+        ]
+    )
+    frames = list(numbers)
+    tree = recording.tree()
+    merged = merge_stacks(tree.parent, frame_of_name[recording.events.name], rows, max_depth=len(recording))
+    self_ns = merged.sum_of_rows(tree.self_ns)
     self_us = (self_ns + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
-    frames = {name: _frame(recording.name(name)) for name in set(names.tolist())}
-    parent_of, name_of = parents.tolist(), names.tolist()
+    parent_of, frame_of = merged.parent.tolist(), merged.name.tolist()
     for node in np.flatnonzero(self_us).tolist():
         stack: list[str] = []
         above = node
         while above >= 0:
-            stack.append(frames[name_of[above]])
+            stack.append(frames[frame_of[above]])
             above = parent_of[above]
         yield ";".join(reversed(stack)), int(self_us[node])
-
-
-def _merge_stacks(recording: Recording, rows: Rows) -> tuple[Rows, Rows, Rows]:
-    """The tree of distinct stacks: the node of each row, and the parent and name id of each node.
-
-    Level by level, so that each level is a few array operations.
-    """
-    parent_row, name_of_row = recording.tree().parent, recording.events.name.astype(np.int64)
-    node_of_row = np.full(len(recording), -1, dtype=np.int64)
-    parents: list[Rows] = [np.empty(0, dtype=np.int64)]
-    names: list[Rows] = [np.empty(0, dtype=np.int64)]
-    nodes = 0
-    for level in _levels(parent_row, rows):
-        above = parent_row[level]
-        parent_node = np.where(above >= 0, node_of_row[above], -1)
-        keys = (parent_node + 1) * recording.name_count + name_of_row[level]
-        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
-        node_of_row[level] = nodes + place
-        parents.append(parent_node[first])
-        names.append(name_of_row[level][first])
-        nodes += len(distinct)
-    return node_of_row, np.concatenate(parents), np.concatenate(names)
-
-
-def _levels(parent_row: Rows, rows: Rows) -> Iterator[Rows]:
-    """The rows by their depth, outermost first."""
-    depth = np.zeros(len(parent_row), dtype=np.int64)
-    # Doubling: after n rounds a row knows its depth among 2**n ancestors.
-    jump = parent_row.copy()
-    depth[jump >= 0] = 1
-    while (inner := np.flatnonzero(jump >= 0)).size:
-        depth[inner] += depth[jump[inner]]
-        jump[inner] = jump[jump[inner]]
-    order = rows[np.argsort(depth[rows], kind="stable")]
-    if len(order):
-        yield from np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)
 
 
 def _frame(name: str) -> str:
