@@ -13,14 +13,7 @@ from otel_torchprof.exporters.html_report.report_data import report_data
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.recording import Recording
 
-suffixes = (".html", ".htm")
-
 _NO_PROBLEMS: Mapping[str, int] = {}
-
-
-def export(recording: Recording, path: Path) -> dict[str, int]:
-    """Writes the page; returns the `events` it covers and its `size_bytes`."""
-    return write_report(recording, path)
 
 
 def write_report(

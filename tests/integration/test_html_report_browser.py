@@ -1,0 +1,310 @@
+"""The HTML report in Chromium, from a file: mouse, keyboard, search, a phone; no error, no request."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from otel_torchprof.exporters.html_report import write_report
+from otel_torchprof.exporters.html_report.names import shown
+from otel_torchprof.recording import Recording, RecordingBuilder
+from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
+
+DESKTOP, PHONE = (1280, 900), (390, 844)
+_ARGUMENTS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+class Browser:
+    """A page in Chromium, and what Chromium had to say about it."""
+
+    def __init__(self, driver: webdriver.Chrome, folder: Path) -> None:
+        self.driver = driver
+        self._folder = folder
+
+    def show(
+        self, recording: Recording, size: tuple[int, int] = DESKTOP, scheme: str = "light", **problems: int
+    ) -> None:
+        path = self._folder / "page.html"
+        write_report(recording, path, title="run.tprof", problems=problems)
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        # Without motion a click never meets a page that still scrolls.
+        media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in media.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        self.driver.get(path.as_uri())
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return [element.text for element in self.driver.find_elements(By.CSS_SELECTOR, selector)]
+
+    def frame(self, name: str) -> WebElement:
+        return self.find(f'.frame[aria-label^="{name},"]')
+
+    def click(self, target: str | WebElement) -> None:
+        element = self.find(target) if isinstance(target, str) else target
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def press(self, *keys: str) -> None:
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    @property
+    def focused(self) -> WebElement:
+        return self.driver.switch_to.active_element
+
+    def run(self, script: str) -> Any:
+        return self.driver.execute_script(script)
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """The URLs that the page asked for, its own among them; not those of Chromium's start page."""
+        entries = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
+        messages = [json.loads(entry["message"])["message"] for entry in entries]
+        return [
+            message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+            and message["params"]["documentURL"].startswith("file:")
+        ]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome | None]:
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
+        yield None
+        return
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in (*_ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    running = webdriver.Chrome(options=options, service=Service(chromedriver))
+    yield running
+    running.quit()
+
+
+@pytest.fixture
+def browser(
+    driver: webdriver.Chrome | None, tmp_path: Path, skip_or_fail: Callable[[str], None]
+) -> Iterator[Browser]:
+    if driver is None:
+        skip_or_fail("no chromium with chromedriver: apt-get install chromium chromium-driver")
+    assert driver is not None
+    browser = Browser(driver, tmp_path)
+    browser.requests()
+    yield browser
+    assert browser.errors() == []
+    assert {url.rpartition("/")[2].partition("#")[0] for url in browser.requests()} == {"page.html"}
+
+
+def many_ops(count: int = 60) -> Recording:
+    """Ops `op 0` (1 us) to `op 59` (60 us) within one scope."""
+    builder = RecordingBuilder()
+    builder.add_track("python")
+    builder.add_event("outer", 0, count * 100_000)
+    for number in range(count):
+        builder.add_event(f"op {number}", number * 100_000, number * 100_000 + (number + 1) * 1000)
+    return builder.finish()
+
+
+def test_the_head_says_what_it_is_and_what_is_missing(browser: Browser) -> None:
+    browser.show(training_recording(), orphan_flows=1200)
+    assert browser.find("h1").text == "run.tprof"
+    assert browser.driver.title == "run.tprof · otel-torchprof report"
+    head = browser.find(".head").text
+    assert "torch\n2.13.0" in head
+    assert "700 µs\nduration" in head or "duration\n700 µs" in head
+    assert browser.find("#notice-problems").text.endswith("orphan flows 1,200")
+    assert browser.texts("#sections a") == ["Steps", "Operators", "Flame graph", "Activity", "Devices"]
+
+
+def test_operators_sort_and_expand(browser: Browser) -> None:
+    browser.show(many_ops())
+    assert browser.texts("#operators-table td.name")[:3] == ["outer", "op 59", "op 58"]
+    assert len(browser.texts("#operators-table tbody tr")) == 20
+    browser.click("#operators-table .more")
+    assert len(browser.texts("#operators-table tbody tr")) == 61
+    assert browser.find("#operators-table .more").get_attribute("aria-expanded") == "true"
+    browser.click('#operators-table button[data-key="self_ns"]')
+    assert browser.texts("#operators-table td.name")[:2] == ["op 0", "op 1"]
+    assert browser.find("#operators-table th.self_ns").get_attribute("aria-sort") == "ascending"
+    assert browser.focused.get_attribute("data-key") == "self_ns"
+
+
+def test_search_narrows_the_tables_and_marks_frames(browser: Browser) -> None:
+    browser.show(many_ops())
+    browser.press("/")
+    assert browser.focused.get_attribute("id") == "search"
+    browser.press("OP 5")
+    assert browser.texts("#operators-table td.name") == [f"op {number}" for number in (*range(59, 49, -1), 5)]
+    marked = {label.split(",")[0] for label in _labels(browser, ".frame.match")}
+    assert marked == {f"op {number}" for number in range(50, 60)}  # `op 5` is too narrow to be seen
+    assert browser.find("#found").text == "11 names, 11 frames with 9.3 % of the time"
+    browser.press("x")
+    assert browser.texts("#operators-table .empty") == ["No name here matches."]
+    assert browser.find("#found").text == "no match"
+    browser.press(Keys.ESCAPE)
+    assert len(browser.texts("#operators-table tbody tr")) == 20
+    assert _labels(browser, ".frame.match") == []
+
+
+def _labels(browser: Browser, selector: str) -> list[str]:
+    elements = browser.driver.find_elements(By.CSS_SELECTOR, selector)
+    return [element.get_attribute("aria-label") or "" for element in elements]
+
+
+def test_hovering_a_frame_shows_its_figures(browser: Browser) -> None:
+    browser.show(training_recording())
+    ActionChains(browser.driver).move_to_element(browser.frame("aten::mm")).perform()
+    details = browser.find("#flame-details").text.replace("\n", " ")
+    for said in ("aten::mm", "150 µs (37.5 % of all)", "120 µs (80.0 % of it)", "calls 6", "44.1 %"):
+        assert said in details
+    assert "device work launched 150 µs" in details
+
+
+def test_a_click_zooms_and_the_path_leads_back(browser: Browser) -> None:
+    browser.show(training_recording())
+    whole = browser.find("#flame-graph").size["width"]
+    assert browser.frame("aten::mm").size["width"] == pytest.approx(whole * 0.375, abs=2)
+    browser.click(browser.frame("aten::mm"))
+    assert browser.frame("aten::mm").size["width"] == pytest.approx(whole, abs=2)
+    assert browser.texts("#flame-path button") == ["everything", "ProfilerStep", "forward", "aten::mm"]
+    browser.click("#flame-path button")
+    assert browser.frame("aten::mm").size["width"] == pytest.approx(whole * 0.375, abs=2)
+
+
+def test_the_flame_graph_works_by_keyboard(browser: Browser) -> None:
+    browser.show(training_recording())
+    browser.run("document.querySelector('#flame-graph [tabindex=\"0\"]').focus()")
+
+    def name() -> str:
+        return (browser.focused.get_attribute("aria-label") or "").split(",")[0]
+
+    names = [name()]
+    for key in (Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_UP):
+        browser.press(key)
+        names.append(name())
+    assert names == ["ProfilerStep", "forward", "aten::mm", "cudaLaunchKernel", "cudaMemcpyAsync", "aten::mm"]
+    assert browser.find("#flame-details h3").text == "aten::mm"
+    browser.press(Keys.ENTER)
+    assert browser.texts("#flame-path button")[-1] == "aten::mm"
+    assert name() == "aten::mm"
+    browser.press(Keys.ESCAPE)
+    assert browser.texts("#flame-path button")[-1] == "forward"
+    browser.press(Keys.ESCAPE, Keys.ESCAPE)
+    assert browser.texts("#flame-path button") == []
+
+
+def test_a_step_narrows_the_operators(browser: Browser) -> None:
+    browser.show(training_recording())
+    browser.click(".step:nth-child(2)")
+    assert browser.find("#operators-title").text == "Operators in step 1"
+    panel = browser.find("#step-panel").text.replace("\n", " ")
+    for said in ("Step 1", "lasted 200 µs", "+100.0 %", "device busy 20.0 %"):
+        assert said in panel
+    assert browser.texts("#operators-table tbody tr:first-child td") == [
+        "forward", "1", "130 µs", "63.3 µs", "+66.7 µs", "65.0 %",
+    ]  # fmt: skip
+    browser.click("#step-panel button")
+    assert browser.find("#operators-title").text == "Operators"
+
+
+def test_steps_work_by_keyboard(browser: Browser) -> None:
+    browser.show(training_recording())
+    browser.run("document.querySelector('.step').focus()")
+    browser.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ENTER)
+    assert browser.focused.get_attribute("aria-label") == "step 2, 100 µs"
+    assert browser.focused.get_attribute("aria-selected") == "true"
+    assert browser.find("#operators-title").text == "Operators in step 2"
+    browser.press(Keys.ESCAPE)
+    assert browser.find("#operators-title").text == "Operators"
+
+
+def test_tab_reaches_every_part_once(browser: Browser) -> None:
+    browser.show(training_recording())
+    stops: list[str] = []
+    for _ in range(40):
+        browser.press(Keys.TAB)
+        part = browser.run("return document.activeElement.closest('section')?.id ?? ''")
+        if part and (not stops or stops[-1] != part):
+            stops.append(part)
+        if browser.run("return document.activeElement === document.body"):
+            break
+    assert stops == ["steps", "operators", "flame", "device"]
+
+
+def test_devices_show_busy_time_kernels_and_bytes(browser: Browser) -> None:
+    browser.show(training_recording())
+    card = browser.find("#devices").text
+    for said in (
+        "Device 0 · NVIDIA H100",
+        "idle 520 µs (81.3 %)",
+        "kernels and copies at once 30.0 µs (4.7 %)",
+    ):
+        assert said in card
+    assert browser.texts("#kernels-table td")[:3] == ["gemm", "3", "90.0 µs"]
+    assert browser.texts("#copies-table td")[:4] == ["Memcpy HtoD", "3", "12.0 KiB", "60.0 µs"]
+
+
+def test_hostile_names_are_text(browser: Browser) -> None:
+    browser.show(hostile_recording())
+    selector = "#operators-table td.name bdi"
+    names = browser.run(
+        f"return [...document.querySelectorAll('{selector}')].map((name) => name.textContent)"
+    )
+    assert set(names) == {shown(name.replace("\ud800", "\ufffd" * 3)) for name in HOSTILE_NAMES}
+    assert browser.run("return document.querySelectorAll('img, main b, main i:not([class])').length") == 0
+    assert browser.driver.title == "run.tprof · otel-torchprof report"
+    assert "</script><i>2.13</i>" in browser.find("#lines").text
+
+
+def test_a_long_name_unfolds(browser: Browser) -> None:
+    browser.show(hostile_recording())
+    name = browser.find("#operators-table .long")
+    folded = name.size["height"]
+    browser.click(name)
+    assert name.get_attribute("aria-expanded") == "true"
+    assert name.size["height"] > 2 * folded
+
+
+@pytest.mark.parametrize("recording", [training_recording, hostile_recording, many_ops, Recording.empty])
+def test_nothing_sticks_out_on_a_phone(browser: Browser, recording: Callable[[], Recording]) -> None:
+    browser.show(recording(), PHONE)
+    assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
+    size = browser.run("return parseFloat(getComputedStyle(document.querySelector('#search')).fontSize)")
+    assert size >= 16  # smaller ones make phones zoom in
+
+
+def test_it_follows_the_colours_of_the_system(browser: Browser) -> None:
+    colours = []
+    for scheme in ("light", "dark"):
+        browser.show(training_recording(), scheme=scheme)
+        colours.append(browser.run("return getComputedStyle(document.body).backgroundColor"))
+    assert colours[0] != colours[1]
