@@ -164,3 +164,12 @@ def test_other_flows_link_the_slices_they_are_bound_to(tmp_path: Path) -> None:
     recording, report = import_events(tmp_path, events)
     assert links(recording) == [("inner", "b", OTHER)]
     assert report.problems == {"flow_without_slice": 1}
+
+
+def test_many_ends_of_other_names_cost_no_more_than_their_number(tmp_path: Path) -> None:
+    count = 20_000
+    begins = [mark("B", f"begin {n}", n) for n in range(count)]
+    ends = [mark("E", f"end {n}", count + n) for n in range(count)]
+    recording, report = import_events(tmp_path, begins + ends)
+    assert len(recording) == count
+    assert report.problems == {"end_of_another_name": count}

@@ -23,6 +23,41 @@ class Mark(NamedTuple):
     category: Category
 
 
+class _OpenMarks:
+    """A stack of begins from which one may also be taken by its name, in constant time."""
+
+    def __init__(self) -> None:
+        self._marks: list[Mark | None] = []  # None where one was taken from below the top
+        self._places: dict[int, list[int]] = {}  # by name, innermost last
+
+    def push(self, mark: Mark) -> None:
+        self._places.setdefault(mark.name, []).append(len(self._marks))
+        self._marks.append(mark)
+
+    def pop(self, name: int, problems: Counter[str]) -> Mark | None:
+        """The innermost begin of a name, of any where `name` is 0; None where there is none."""
+        while self._marks and self._marks[-1] is None:
+            self._marks.pop()
+        if not self._marks:
+            return None
+        top = self._marks[-1]
+        if top is not None and name in {0, top.name}:
+            self._places[top.name].pop()
+            self._marks.pop()
+            return top
+        places = self._places.get(name)
+        if not places:
+            return None
+        problems["end_out_of_order"] += 1
+        place = places.pop()
+        found, self._marks[place] = self._marks[place], None
+        return found
+
+    def rest(self) -> list[Mark]:
+        """What was never taken, in order of time."""
+        return [mark for mark in self._marks if mark is not None]
+
+
 @dataclass
 class ScopePairer:
     """Collects marks and pairs them when all are known: files are not in order of time.
@@ -45,37 +80,37 @@ class ScopePairer:
         """
         for marks in self.marks.values():
             marks.sort(key=attrgetter("time_ns"))
-            open_marks: list[Mark] = []
+            open_marks = _OpenMarks()
             stray_ends: list[Mark] = []
             for mark in marks:
                 if mark.phase == "B":
-                    open_marks.append(mark)
+                    open_marks.push(mark)
                 elif mark.phase != "E":
                     self._add(draft, mark, mark.time_ns, EventFlags.INSTANT)
-                elif not self._close(mark, open_marks, draft, problems):
+                elif (begin := open_marks.pop(mark.name, problems)) is None:
                     stray_ends.append(mark)
-            for mark in reversed(open_marks):
-                end = next((end for end in stray_ends if end.time_ns >= mark.time_ns), None)
-                if end is None:
-                    problems["begin_without_end"] += 1
-                    self._add(draft, mark, max(mark.time_ns, last_ns), EventFlags.UNFINISHED)
                 else:
-                    stray_ends.remove(end)
-                    problems["end_of_another_name"] += 1
-                    self._end(draft, mark, end)
-            if stray_ends:
-                problems["end_without_begin"] += len(stray_ends)
+                    self._end(draft, begin, mark)
+            self._pair_strays(open_marks.rest(), stray_ends, draft, last_ns, problems)
 
-    def _close(self, end: Mark, open_marks: list[Mark], draft: EventDraft, problems: Counter[str]) -> bool:
-        index = len(open_marks) - 1
-        if end.name and open_marks and open_marks[index].name != end.name:
-            index = next((i for i in range(index, -1, -1) if open_marks[i].name == end.name), -1)
-            if index >= 0:
-                problems["end_out_of_order"] += 1
-        if index < 0:
-            return False
-        self._end(draft, open_marks.pop(index), end)
-        return True
+    def _pair_strays(
+        self, begins: list[Mark], ends: list[Mark], draft: EventDraft, last_ns: int, problems: Counter[str]
+    ) -> None:
+        """Pairs what no name pairs by time alone; both lists are in its order."""
+        open_marks: list[Mark] = []
+        next_begin = 0
+        for end in ends:
+            while next_begin < len(begins) and begins[next_begin].time_ns <= end.time_ns:
+                open_marks.append(begins[next_begin])
+                next_begin += 1
+            if open_marks:
+                problems["end_of_another_name"] += 1
+                self._end(draft, open_marks.pop(), end)
+            else:
+                problems["end_without_begin"] += 1
+        for begin in [*open_marks, *begins[next_begin:]]:
+            problems["begin_without_end"] += 1
+            self._add(draft, begin, max(begin.time_ns, last_ns), EventFlags.UNFINISHED)
 
     def _end(self, draft: EventDraft, begin: Mark, end: Mark) -> None:
         flags = EventFlags.OTHER_THREAD if end.track != begin.track else EventFlags(0)
