@@ -16,7 +16,7 @@ from torch.profiler._trace_validator import validate_trace
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
-from otel_torchprof.recording import EventKind, Recording, TrackKind
+from otel_torchprof.recording import EventKind, Recording, TensorInput, TrackKind
 from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
 from tests.support.training_loop import ODD_NAMES, run_steps
 
@@ -204,7 +204,7 @@ def place(recording: Recording, row: int) -> tuple[Any, ...]:
 def sizes(recording: Recording, row: int) -> list[Any]:
     """The sizes and dtypes of the tensors among the inputs."""
     return [
-        (value.dtype, value.sizes, value.strides) if hasattr(value, "sizes") else None
+        (value.dtype, value.sizes, value.strides) if isinstance(value, TensorInput) else None
         for value in recording.inputs(row) or []
     ]
 
