@@ -1,5 +1,6 @@
 #include "core/string_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -25,7 +26,7 @@ std::uint64_t mix_bytes(std::uint64_t hash, std::string_view bytes) noexcept {
     bytes.remove_prefix(sizeof(word));
   }
   word = 0;
-  std::memcpy(&word, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&word));
   return mix(hash, word);
 }
 
@@ -87,9 +88,9 @@ const StringEntry* StringTable::append(const Name& name) noexcept {
                                        .name_bytes = static_cast<std::uint32_t>(name.name.size()),
                                        .overload_bytes = static_cast<std::uint32_t>(name.overload.size()),
                                        .reserved = 0};
-  std::byte* text = room + sizeof(StringEntry);
-  std::memcpy(text, name.name.data(), name.name.size());
-  std::memcpy(text + name.name.size(), name.overload.data(), name.overload.size());
+  auto* text = reinterpret_cast<char*>(room + sizeof(StringEntry));
+  text = std::copy(name.name.begin(), name.name.end(), text);
+  std::copy(name.overload.begin(), name.overload.end(), text);
   cursor_.commit_bytes(size_bytes);
   return entry;
 }
