@@ -67,7 +67,9 @@ function showFlame() {
 function showLegend() {
   const groups = new Map();
   for (const frame of flame.frames) groups.set(FRAME_GROUPS[frame.kind] ?? "other", frame.kind);
-  for (const [label, kind] of groups) byId("flame-legend").append(make("li", {}, make("i", { className: `dot kind-${kind}` }), label));
+  const item = (className, label) => byId("flame-legend").append(make("li", {}, make("i", { className: `dot ${className}` }), label));
+  for (const [label, kind] of groups) item(`kind-${kind}`, label);
+  item("narrow-mark", "too narrow to show here, zoom in");
 }
 
 function withFrame(event, action) {
@@ -75,25 +77,33 @@ function withFrame(event, action) {
   if (element) action(flame.frames[Number(element.dataset.frame)]);
 }
 
-// What is to be seen: the callers of the zoomed frame in full width, and below it whatever is wide enough.
+// What is to be seen: the callers of the zoomed frame in full width, and below it whatever is wide enough. Side by
+// side, frames that are not leave a mark (`frame` is null), because an empty place means time of the caller itself.
 function layout(width) {
   const placed = [];
   const callers = [];
   for (let frame = flame.zoom?.parent ?? null; frame; frame = frame.parent) callers.unshift(frame);
-  for (const frame of callers) placed.push({ frame, left: 0, width, caller: true });
+  for (const frame of callers) placed.push({ frame, depth: frame.depth, left: 0, width, caller: true });
   const whole = flame.zoom ? flame.zoom.time : flame.whole;
   const pending = [[flame.zoom ? [flame.zoom] : flame.roots, 0]];
   while (pending.length) {
     const [siblings, from] = pending.pop();
     let left = from;
+    let narrow = 0; // width of the frames before this one that are not shown
+    const mark = () => {
+      if (narrow >= MIN_FRAME_PX) placed.push({ frame: null, depth: siblings[0].depth, left: left - narrow, width: narrow });
+      narrow = 0;
+    };
     for (const frame of siblings) {
       const size = whole ? (frame.time / whole) * width : 0;
       if (size >= MIN_FRAME_PX || frame === flame.zoom) {
-        placed.push({ frame, left, width: size, caller: false });
+        mark();
+        placed.push({ frame, depth: frame.depth, left, width: size, caller: false });
         if (frame.children.length) pending.push([frame.children, left]);
-      }
+      } else narrow += size;
       left += size;
     }
+    mark();
   }
   return placed;
 }
@@ -105,30 +115,36 @@ function drawFlame() {
   const held = graph.contains(document.activeElement);
   const placed = layout(width);
   flame.elements.clear();
-  const elements = placed.map(({ frame, left, width: size, caller }) => {
-    const element = make("div", {
-      role: "treeitem",
-      tabIndex: -1,
-      className: `frame kind-${frame.kind}${caller ? " caller" : ""}`,
-      "data-frame": frame.index,
-      "aria-level": frame.depth + 1,
-      "aria-label": `${frame.name}, ${duration(frame.time)}, ${percent(frame.time, flame.whole)} of all, ${plural(frame.calls, "call")}`,
-    });
+  const elements = placed.map(({ frame, depth, left, width: size, caller }) => {
+    const element = frame ? frameElement(frame, caller) : make("div", { className: "narrow", role: "presentation" });
     element.style.left = `${left}px`;
     element.style.width = `${Math.max(size - 1, 1)}px`;
-    element.style.setProperty("--depth", String(frame.depth));
-    if (size >= MIN_TEXT_PX) element.append(nameOf(frame.name));
-    flame.elements.set(frame, element);
+    element.style.setProperty("--depth", String(depth));
+    if (frame && size >= MIN_TEXT_PX) element.append(nameOf(frame.name));
     return element;
   });
   graph.replaceChildren(...elements);
-  const depth = placed.reduce((most, { frame }) => Math.max(most, frame.depth), 0);
+  const depth = placed.reduce((most, place) => Math.max(most, place.depth), 0);
   graph.style.setProperty("--levels", String(depth + 1));
   markFound();
-  const first = flame.elements.get(flame.focused) ?? flame.elements.get(flame.zoom) ?? elements[0];
+  const first = flame.elements.get(flame.focused) ?? flame.elements.get(flame.zoom) ?? [...flame.elements.values()][0];
   if (!first) return;
   first.tabIndex = 0;
   if (held) first.focus({ preventScroll: true });
+}
+
+function frameElement(frame, caller) {
+  const figures = `${duration(frame.time)}, ${percent(frame.time, flame.whole)} of all, ${plural(frame.calls, "call")}`;
+  const element = make("div", {
+    role: "treeitem",
+    tabIndex: -1,
+    className: `frame kind-${frame.kind}${caller ? " caller" : ""}`,
+    "data-frame": frame.index,
+    "aria-level": frame.depth + 1,
+    "aria-label": `${frame.name}, ${figures}`,
+  });
+  flame.elements.set(frame, element);
+  return element;
 }
 
 function zoomTo(frame) {

@@ -14,11 +14,12 @@ function showSteps() {
   const shared = Math.max(...steps.stands_for);
   const bars = shared > 1 ? ` Each bar is the slowest of up to ${shared} steps.` : "";
   const all = steps.count > 1 ? `${plural(steps.count, "step")}, ${duration(steps.median_ns)} the median.` : "One step.";
-  byId("steps-hint").textContent = `${all}${bars} Choose one to see what it did.`;
+  const device = data.devices.length > 0;
+  const green = device ? " The green part of a bar is how much of it a device was busy." : "";
+  byId("steps-hint").textContent = `${all}${bars}${green} Choose one to see what it did.`;
   const longest = Math.max(...steps.duration_ns, 1);
   byId("steps-scale").textContent = duration(longest);
   const list = byId("step-bars");
-  const device = data.devices.length > 0;
   steps.duration_ns.forEach((ns, step) => {
     const part = steps.partial[step] ? ", incomplete" : "";
     const option = make("div", {
