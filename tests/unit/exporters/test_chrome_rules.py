@@ -80,6 +80,11 @@ def test_names_that_are_no_text_have_their_bytes_beside_them(tmp_path: Path) -> 
     (event,) = of_phase(read_strictly(tmp_path / "trace.json"), "X")
     assert event["name"] == "a\ufffd\ufffd\ufffd"
     assert bytes.fromhex(event["args"]["Name bytes"]).decode("utf-8", "surrogatepass") == "a\ud800"
+    # An import has the bytes again, so that a second export says the same.
+    read_back, _report = load(tmp_path / "trace.json")
+    export(read_back, tmp_path / "again.json")
+    (again,) = of_phase(read_strictly(tmp_path / "again.json"), "X")
+    assert (again["name"], again["args"]["Name bytes"]) == (event["name"], event["args"]["Name bytes"])
 
 
 small = st.integers(0, 12)

@@ -104,7 +104,7 @@ def test_the_resource_names_run_and_rank() -> None:
     }
 
 
-def test_a_recording_that_names_no_service_is_that_of_the_environment(
+def test_the_environment_names_the_service_where_the_recording_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     recording = RecordingBuilder().finish()

@@ -77,6 +77,9 @@ class CompleteEvents:
             for event, is_on_device in zip(events, on_device.tolist(), strict=True)
         ]
         arguments = [event.args or _NO_ARGUMENTS for event in events]
+        for place, name_bytes in enumerate([known.name_bytes for known in arguments]):
+            if name_bytes is not None:
+                names[place] = self._names.exact(name_bytes, int(names[place]))
         sequence = int_column([known.sequence for known in arguments], -1)
         row = self._draft.add_block(
             {

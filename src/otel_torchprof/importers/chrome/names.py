@@ -55,6 +55,14 @@ class NameTable(dict[Any, int]):
             self.step_numbers[number] = int(step[1])
         return number
 
+    def exact(self, hexadecimal: Any, number: int) -> int:
+        """The id of a name given as bytes, as text cannot hold it; `number` where it is no such thing."""
+        try:
+            name = bytes.fromhex(hexadecimal)
+        except (TypeError, ValueError):
+            return number
+        return self._builder.native.add_string(name[: self._max_characters])
+
     def refine_kinds(self, kinds: npt.NDArray[np.int64], names: npt.NDArray[np.int64]) -> None:
         """Tells apart by name what shares a category."""
         classes = np.frombuffer(self._classes, dtype=np.uint8)[names]

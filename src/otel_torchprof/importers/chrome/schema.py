@@ -51,6 +51,8 @@ class Arguments(Struct, gc=False):
     wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Any = field(default=None, name="wait_on_stream")
     wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
+    # Our own exporter's, of names that are not valid UTF-8.
+    name_bytes: Any = field(default=None, name="Name bytes")
     # Of "[memory]" instants.
     memory_bytes: Any = field(default=None, name="Bytes")
     address: Any = field(default=None, name="Addr")
