@@ -18,8 +18,10 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.exporters.html_report.names import shown
+from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recording import Recording, RecordingBuilder
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
+from tests.support.training_loop import ODD_NAMES, run_steps
 
 DESKTOP, PHONE = (1280, 900), (390, 844)
 _ARGUMENTS = (
@@ -222,6 +224,28 @@ def test_the_flame_graph_works_by_keyboard(browser: Browser) -> None:
     assert browser.texts("#flame-path button") == []
 
 
+def test_frames_too_narrow_to_show_leave_a_mark(browser: Browser) -> None:
+    browser.show(many_ops())
+    whole = browser.find("#flame-graph").size["width"]
+    shown = [number for number in range(60) if whole * (number + 1) / 6000 >= 1.5]
+    assert len(_labels(browser, ".frame")) == len(shown) + 1
+    (mark,) = browser.driver.find_elements(By.CSS_SELECTOR, ".narrow")
+    left_out = sum(number + 1 for number in range(60) if number not in shown)
+    assert mark.size["width"] == pytest.approx(whole * left_out / 6000, abs=1.5)
+
+
+def test_the_chosen_step_is_marked_on_the_lanes(browser: Browser) -> None:
+    browser.show(training_recording())
+    assert browser.texts(".lane bdi") == ["python", "device 0: stream 7"]
+    windows = browser.driver.find_elements(By.CSS_SELECTOR, ".window")
+    assert [window.is_displayed() for window in windows] == [False, False]
+    browser.click(".step:nth-child(2)")
+    strip = browser.find(".strip").rect
+    for window in windows:
+        assert window.rect["x"] - strip["x"] == pytest.approx(strip["width"] * 300 / 700, abs=2)
+        assert window.rect["width"] == pytest.approx(strip["width"] * 200 / 700, abs=2)
+
+
 def test_a_step_narrows_the_operators(browser: Browser) -> None:
     browser.show(training_recording())
     browser.click(".step:nth-child(2)")
@@ -300,6 +324,20 @@ def test_nothing_sticks_out_on_a_phone(browser: Browser, recording: Callable[[],
     assert browser.run("return document.documentElement.scrollWidth") == PHONE[0]
     size = browser.run("return parseFloat(getComputedStyle(document.querySelector('#search')).fontSize)")
     assert size >= 16  # smaller ones make phones zoom in
+
+
+def test_a_real_loop(browser: Browser) -> None:
+    capture = Capture()
+    capture.start()
+    numbers = iter(range(1, 5))
+    capture.begin_step(0)
+    run_steps(4, at_end_of_step=lambda: capture.begin_step(next(numbers)), names=ODD_NAMES)
+    browser.show(capture.stop())
+    assert len(_labels(browser, ".step")) == 5
+    browser.press("/", "aten::conv")
+    assert "aten::convolution_backward" in browser.texts("#operators-table td.name")
+    browser.click(".step:nth-child(3)")
+    assert set(browser.texts("#operators-table td.calls")) == {"1"}
 
 
 def test_it_follows_the_colours_of_the_system(browser: Browser) -> None:

@@ -14,13 +14,19 @@ function showHead() {
     figures.push(["steps", count(data.steps.count)]);
     if (data.steps.count > 1) figures.push(["median step", duration(data.steps.median_ns)]);
   }
-  for (const device of data.devices) {
-    figures.push([`device ${device.number} busy`, percent(device.busy_ns, device.span_ns)]);
-  }
+  figures.push(...deviceFigures(data.devices));
   fill(byId("figures"), figures);
   const kinds = Object.entries(facts.kinds).map(([kind, events]) => `${kind} ${count(events)}`);
   fill(byId("lines"), [...facts.lines, ["events by kind", kinds.join(", ") || "none"]]);
   byId("notices").append(...notices(facts));
+}
+
+// One figure a device; of more than a few only the least and the most busy.
+function deviceFigures(devices) {
+  const busy = devices.map((device) => [`device ${device.number} busy`, percent(device.busy_ns, device.span_ns)]);
+  if (devices.length <= 4) return busy;
+  const order = devices.map((device, index) => [device.busy_ns / device.span_ns, index]).sort(([one], [two]) => one - two);
+  return [busy[order[0][1]], busy[order.at(-1)[1]]];
 }
 
 function fill(list, pairs) {

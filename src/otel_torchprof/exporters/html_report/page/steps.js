@@ -4,7 +4,7 @@ let chosenStep = null;
 
 const stepName = (step) => {
   const number = data.steps.number[step];
-  return number === null ? "the step without a number" : `step ${count(number)}`;
+  return number === null ? `the step at ${duration(data.steps.start_ns[step])}` : `step ${count(number)}`;
 };
 
 function showSteps() {
