@@ -39,7 +39,7 @@ def main() -> None:
             train_step()
 
     recording = prof.recording
-    names = [recording.name(index) for index in range(len(recording))]
+    names = [recording.event_name(row) for row in range(len(recording))]
     print(f"{len(recording)} events in {len(recording.steps)} steps, saved to {output}")
     for name, count in Counter(names).most_common(5):
         print(f"{count:5}  {name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,8 @@ def test_manual(tmp_path: Path) -> None:
     names = [recording.event_name(row) for row in range(len(recording))]
     assert names.count("make batch") == 3
     assert names.count("Optimizer.step#SGD.step") == 3
+    for name, count in Counter(names).most_common(5):
+        assert f"{count:5}  {name}\n" in finished.stdout
 
 
 @pytest.mark.parametrize("example", ["zero-code", "manual"])
