@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from otel_torchprof.cli_input import add_command, open_input
+from otel_torchprof.cli_input import add_command
 from otel_torchprof.cli_text import OutputConsole, cell, duration
+from otel_torchprof.importers import load
 from otel_torchprof.recording import EventKind, StepFlags
 
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
+    from otel_torchprof.importers import ImportReport
     from otel_torchprof.recording import Recording
 
 _MAX_ROWS = 20  # of a table on a terminal; --json has them all
@@ -33,7 +35,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    facts = describe(open_input(options))
+    facts = describe(*load(options.input))
     if options.json:
         print(json.dumps(facts, indent=2))
     else:
@@ -41,9 +43,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def describe(recording: Recording) -> dict[str, Any]:
-    """The facts about a recording as JSON values; times are unix ns."""
+def describe(recording: Recording, imported: ImportReport) -> dict[str, Any]:
+    """The facts about a recording and how it was read as JSON values; times are unix ns."""
     return {
+        "format": imported.format,
         "events": len(recording),
         "events_by_kind": _count_kinds(recording),
         "start_ns": recording.start_ns,
@@ -65,7 +68,7 @@ def describe(recording: Recording) -> dict[str, Any]:
             for step in recording.steps
         ],
         "drops": dict(recording.drops),
-        "problems": dict(recording.problems),
+        "problems": dict(imported.problems),
     }
 
 
@@ -84,6 +87,7 @@ def _tracks(recording: Recording) -> list[dict[str, Any]]:
 
 def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
     summary = {
+        "format": facts["format"],
         "events": f"{facts['events']:,}" + _listed(facts["events_by_kind"]),
         "began": _utc(facts["start_ns"]),
         "lasted": duration(facts["end_ns"] - facts["start_ns"]),
@@ -122,7 +126,12 @@ def _print_table(
     if not rows:
         console.print(f"no {title}")
         return
-    table = Table(title=f"{len(rows)} {title}", title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=f"{len(rows)} {title if len(rows) != 1 else title.removesuffix('s')}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     for heading in headings:
         table.add_column(heading, justify="right" if heading in {"events", "lasted"} else "left")
     for row in rows[:_MAX_ROWS]:

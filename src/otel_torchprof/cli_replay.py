@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -36,7 +37,9 @@ def add_to(commands: Commands) -> None:
         "recorded at. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the environment.",
     )
     parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
-    parser.add_argument("--endpoint", metavar="URL", required=True, help="as http://localhost:4318")
+    parser.add_argument(
+        "--endpoint", metavar="URL", type=_url, required=True, help="as http://localhost:4318"
+    )
     parser.add_argument(
         "--protocol",
         choices=("http/protobuf", "grpc"),
@@ -55,6 +58,12 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
     parser.set_defaults(run=run)
+
+
+def _url(text: str) -> str:
+    if not re.match(r"https?://[^/]", text, re.IGNORECASE):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a URL like http://localhost:4318")
+    return text
 
 
 def _count(text: str) -> int:

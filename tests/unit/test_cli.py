@@ -98,6 +98,9 @@ def test_info_shows_tracks_and_steps(tprof: Path, capsys: pytest.CaptureFixture[
     assert "events 5 (op 4, user 1)" in lines
     assert "began 2023-11-14 22:13:20.000 UTC" in lines
     assert "lasted 10.000 us" in lines
+    assert "format tprof" in lines
+    assert "2 tracks" in lines
+    assert "1 step" in lines
     assert "MainThread thread 77 4" in lines
     assert "worker thread 78 1" in lines
     assert "3 train 10.000 us" in lines
@@ -130,6 +133,16 @@ def test_a_damaged_recording_is_shown_with_its_problems(
     assert json.loads(capsys.readouterr().out)["problems"]["file_cut_off"] > 0
     assert cli.main(["report", str(tprof)]) == 0
     assert "incomplete: otel-torchprof info says" in capsys.readouterr().out
+
+
+def test_info_reads_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace.json"
+    trace.write_text(
+        '{"traceEvents": [{"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": 5, "dur": 7}, {}]}'
+    )
+    assert cli.main(["info", str(trace), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["format"], facts["events"], facts["problems"]) == ("chrome", 1, {"no_phase": 1})
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -166,6 +179,7 @@ def test_a_file_without_permission_is_one_line_and_exit_2(tprof: Path) -> None:
         ["report", "a", "--sort", "beauty"],
         ["report", "a", "--limit", "-1"],
         ["info", "a", "b"],
+        ["replay", "a", "--endpoint", "localhost:4318"],
     ],
 )
 def test_wrong_use_is_one_line_and_exit_2(arguments: list[str]) -> None:
@@ -197,9 +211,9 @@ def test_an_interrupt_is_no_traceback() -> None:
     script = (
         "import signal, sys\n"
         "from otel_torchprof import cli, cli_info\n"
-        "def open_input(options):\n"
+        "def load(path):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
-        "cli_info.open_input = open_input\n"
+        "cli_info.load = load\n"
         "sys.exit(cli.main(['info', 'x']))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
