@@ -61,7 +61,10 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             return
         settings = Settings.from_environment() if automatic else Settings.from_options(options)
         if settings.mode is Mode.METRICS:
-            _logger.warning("nothing is recorded: this version makes no metrics yet, only spans (MODE=trace)")
+            _logger.warning(
+                "otel-torchprof: nothing is recorded: this version makes no metrics yet, only spans "
+                "(OTEL_PYTHON_TORCHPROF_MODE=trace)"
+            )
         if not settings.records_spans:
             return
         try:
@@ -70,13 +73,15 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             if not automatic:
                 raise
             _logger.warning(
-                "nothing is recorded: %s is not installed (pip install 'otel-torchprof[otlp]')", error.name
+                "otel-torchprof: nothing is recorded: %s is not installed "
+                "(pip install 'otel-torchprof[otlp]')",
+                error.name,
             )
         except Exception as error:
             # Passed on, it would stop all other instrumentations.
             if not automatic:
                 raise
-            _logger.error("nothing is recorded: %s: %s", type(error).__name__, error)
+            _logger.error("otel-torchprof: nothing is recorded: %s: %s", type(error).__name__, error)
 
     def _start(
         self, settings: Settings, tracer_provider: Any, span_exporter: Any, *, automatic: bool
@@ -110,7 +115,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _at_exit(self) -> None:
         runtime, self._runtime = self._runtime, None
         if runtime is not None and not runtime.shutdown(EXIT_TIMEOUT_S):
-            _logger.warning("not all recorded steps were sent within %g s", EXIT_TIMEOUT_S)
+            _logger.warning("otel-torchprof: not all recorded steps were sent within %g s", EXIT_TIMEOUT_S)
 
     def _after_fork_in_child(self) -> None:
         if self._runtime is not None:

@@ -117,7 +117,8 @@ def test_metrics_alone_say_that_nothing_is_recorded(
     with caplog.at_level(logging.WARNING):
         instrumentor.instrument(mode="metrics")
     assert (
-        "nothing is recorded: this version makes no metrics yet, only spans (MODE=trace)" in caplog.messages
+        "otel-torchprof: nothing is recorded: this version makes no metrics yet, only spans "
+        "(OTEL_PYTHON_TORCHPROF_MODE=trace)" in caplog.messages
     )
 
 

@@ -121,7 +121,7 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(
     assert Sender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult.dropped("refused", 3)
     assert len(sink.received) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        f"Spans not sent to 127.0.0.1:{sink.port} (refused): {code.name}: no"
+        f"otel-torchprof: spans not sent to 127.0.0.1:{sink.port} (refused): {code.name}: no"
     ]
 
 
@@ -164,7 +164,7 @@ def test_partial_success_is_counted_and_logged_once(
     for _ in range(3):
         assert sender.send(PAYLOAD, 3) == SendResult(delivered=1, rejected=2)
     assert [record.getMessage() for record in caplog.records] == [
-        f"127.0.0.1:{sink.port} rejected 2 span(s): trace too large"
+        f"otel-torchprof: 127.0.0.1:{sink.port} rejected 2 span(s): trace too large"
     ]
 
 

@@ -96,7 +96,7 @@ def test_user_name_and_password_of_the_endpoint_become_a_header(
     sender.send(PAYLOAD, 3)
     assert sink.received[0].headers["authorization"] == "Basic bWU6cEBzcw=="
     assert [record.getMessage() for record in caplog.records] == [
-        f"Spans not sent to {sink.endpoint}/v1/traces (refused): 403 Forbidden"
+        f"otel-torchprof: spans not sent to {sink.endpoint}/v1/traces (refused): 403 Forbidden"
     ]
 
 
@@ -115,7 +115,8 @@ def test_retries_end_after_six_tries(sink: OtlpHttpSink, caplog: pytest.LogCaptu
     assert Sender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult.dropped("unavailable", 3)
     assert len(sink.received) == 6
     assert [record.getMessage() for record in caplog.records] == [
-        f"Spans not sent to {sink.endpoint}/v1/traces (unavailable): 503 Service Unavailable"
+        f"otel-torchprof: spans not sent to {sink.endpoint}/v1/traces (unavailable): 503 Service Unavailable"
+        "; is a Collector running there? OTEL_EXPORTER_OTLP_ENDPOINT says where to send"
     ]
 
 
@@ -186,7 +187,7 @@ def test_partial_success_is_counted_and_logged_once(
     for _ in range(3):
         assert sender.send(PAYLOAD, 3) == SendResult(delivered=1, rejected=2)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{sink.endpoint}/v1/traces rejected 2 span(s): trace too large"
+        f"otel-torchprof: {sink.endpoint}/v1/traces rejected 2 span(s): trace too large"
     ]
 
 
@@ -250,6 +251,7 @@ def test_nobody_listening(caplog: pytest.LogCaptureFixture) -> None:
     assert "(unavailable): " in record.getMessage()
     assert record.getMessage().endswith(
         "Failed to establish a new connection: [Errno 111] Connection refused"
+        "; is a Collector running there? OTEL_EXPORTER_OTLP_ENDPOINT says where to send"
     )
 
 

@@ -30,7 +30,7 @@ class FailureLog:
             self._counts[reason] += 1
             first = self._counts[reason] == 1
         if first:
-            _logger.warning("%s: %s: %s (logged once)", reason, type(error).__name__, error)
+            _logger.warning("otel-torchprof: %s: %s: %s (logged once)", reason, type(error).__name__, error)
             _logger.debug("where it came from", exc_info=error)
 
     @contextmanager

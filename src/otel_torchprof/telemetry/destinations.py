@@ -138,7 +138,7 @@ class ExporterDestination:
         return SendResult.dropped(EXPORTER_FAILED, len(spans))
 
     def _warn(self, what: str) -> None:
-        self._log.warn(EXPORTER_FAILED, f"Spans not exported by {type(self.exporter).__name__}: {what}")
+        self._log.warn(EXPORTER_FAILED, f"spans not exported by {type(self.exporter).__name__}: {what}")
 
 
 def _batches(spans: Iterable[SpanData]) -> Iterator[list[SpanData]]:

@@ -45,12 +45,15 @@ def destinations_from_environment(
             destination = _destination(name, environ, resource, counters)
         except ImportError as error:
             _logger.warning(
-                "Spans are not sent by %s: %s is not installed (pip install 'otel-torchprof[otlp]')",
+                "otel-torchprof: spans are not sent by %s: %s is not installed "
+                "(pip install 'otel-torchprof[otlp]')",
                 name,
                 error.name,
             )
         except Exception as error:
-            _logger.warning("Spans are not sent by %s: %s: %s", name, type(error).__name__, error)
+            _logger.warning(
+                "otel-torchprof: spans are not sent by %s: %s: %s", name, type(error).__name__, error
+            )
         else:
             if destination is not None:
                 destinations.append(destination)
@@ -96,7 +99,9 @@ def _destination(
     found = next(iter(entry_points(group=_ENTRY_POINT_GROUP, name=name)), None)
     if found is None:
         known = ", ".join(sorted({entry.name for entry in entry_points(group=_ENTRY_POINT_GROUP)} | {"none"}))
-        _logger.warning("Spans are not sent by %s: no such exporter; there are %s", name, known)
+        _logger.warning(
+            "otel-torchprof: spans are not sent by %s: no such exporter; there are %s", name, known
+        )
         return None
     return destination_for(found.load()(), resource, counters)
 
@@ -108,5 +113,7 @@ def _protocol(environ: Mapping[str, str]) -> Protocol | None:
     protocol = _PROTOCOLS.get(asked_for.lower())
     if protocol is None:
         supported = " or ".join(_PROTOCOLS)
-        _logger.warning("Spans are not sent: the OTLP protocol can be %s, not %s", supported, asked_for)
+        _logger.warning(
+            "otel-torchprof: spans are not sent: the OTLP protocol can be %s, not %s", supported, asked_for
+        )
     return protocol

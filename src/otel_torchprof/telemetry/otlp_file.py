@@ -86,7 +86,7 @@ class OtlpFileSender:
             return SendResult(delivered=spans)
         self._log.warn(
             FILE_ERROR,
-            f"Spans not written to {self.path} (set by {OTEL_PYTHON_TORCHPROF_OTLP_FILE}): {cause}",
+            f"spans not written to {self.path} (set by {OTEL_PYTHON_TORCHPROF_OTLP_FILE}): {cause}",
         )
         return SendResult.dropped(FILE_ERROR, spans)
 

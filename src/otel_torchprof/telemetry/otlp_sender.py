@@ -27,6 +27,7 @@ from otel_torchprof.telemetry.send_result import (
     TIMEOUT,
     TLS,
     TOO_LARGE,
+    UNAVAILABLE,
     SendResult,
 )
 from otel_torchprof.version import __version__
@@ -36,6 +37,8 @@ _logger = logging.getLogger(__name__)
 USER_AGENT = f"otel-torchprof/{__version__}"
 
 ConnectionT = TypeVar("ConnectionT")
+
+_WAYS_OUT = {UNAVAILABLE: "; is a Collector running there? OTEL_EXPORTER_OTLP_ENDPOINT says where to send"}
 
 # Connections made before a fork. Their destructors would talk to threads and peers that belong to the
 # parent, so a child keeps them for as long as it lives.
@@ -157,7 +160,8 @@ class OtlpSender(ABC, Generic[ConnectionT]):
         """Count `spans` as dropped and say so, once a reason."""
         self._log.warn(
             reason,
-            f"Spans not sent to {self.config.display_endpoint} ({reason}): {self.config.redact(cause)}",
+            f"spans not sent to {self.config.display_endpoint} ({reason}): {self.config.redact(cause)}"
+            + _WAYS_OUT.get(reason, ""),
         )
         return SendResult.dropped(reason, spans)
 

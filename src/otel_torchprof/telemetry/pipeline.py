@@ -87,7 +87,7 @@ class ExportPipeline:
                 self._changed.notify_all()
                 return True
         self.counters.add_dropped_recordings(reason)
-        self._log.warn(reason, f"A recording was not exported ({reason}): {held} are waiting to be sent")
+        self._log.warn(reason, f"a recording was not exported ({reason}): {held} are waiting to be sent")
         return False
 
     def flush(self, timeout_s: float) -> bool:
@@ -209,7 +209,7 @@ class ExportPipeline:
                 except Exception as error:
                     failed = True
                     what = f"{type(error).__name__}: {error}"
-                    self._log.warn(ENCODE_FAILED, f"The spans of a recording could not be made: {what}")
+                    self._log.warn(ENCODE_FAILED, f"the spans of a recording could not be made: {what}")
         if failed:
             self.counters.add_dropped_recordings(ENCODE_FAILED)
         else:
@@ -220,7 +220,7 @@ class ExportPipeline:
             try:
                 destination.close()
             except Exception as error:
-                self._log.warn("close", f"A destination did not close: {type(error).__name__}: {error}")
+                self._log.warn("close", f"a destination did not close: {type(error).__name__}: {error}")
         with self._changed:
             self._closed = True
             self._changed.notify_all()

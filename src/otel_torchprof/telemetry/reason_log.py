@@ -36,6 +36,8 @@ class ReasonLog:
         self._last_logged[reason] = now
         suppressed = self._suppressed.pop(reason, 0)
         if suppressed:
-            self._logger.warning("%s (and %d times more since the last line)", message, suppressed)
+            self._logger.warning(
+                "otel-torchprof: %s (and %d times more since the last line)", message, suppressed
+            )
         else:
-            self._logger.warning("%s", message)
+            self._logger.warning("otel-torchprof: %s", message)

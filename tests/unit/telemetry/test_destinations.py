@@ -127,8 +127,11 @@ class BadExporter(SpanExporter):
 @pytest.mark.parametrize(
     ("raises", "said"),
     [
-        (True, "Spans not exported by BadExporter: export raised OSError: disk on fire"),
-        (False, "Spans not exported by BadExporter: export returned SpanExportResult.FAILURE"),
+        (True, "otel-torchprof: spans not exported by BadExporter: export raised OSError: disk on fire"),
+        (
+            False,
+            "otel-torchprof: spans not exported by BadExporter: export returned SpanExportResult.FAILURE",
+        ),
     ],
 )
 def test_an_exporter_that_fails_is_counted_and_logged_once(

@@ -64,14 +64,16 @@ def test_exporters_by_name(
 def test_http_json_is_refused_clearly(caplog: pytest.LogCaptureFixture) -> None:
     assert kinds({EXPORTER: "otlp,console", TRACES_PROTOCOL: "http/json"}) == [ConsoleSpanExporter]
     assert [record.getMessage() for record in caplog.records] == [
-        "Spans are not sent: the OTLP protocol can be grpc or http/protobuf, not http/json"
+        "otel-torchprof: spans are not sent: the OTLP protocol can be grpc or http/protobuf, not http/json"
     ]
 
 
 def test_an_unknown_name_is_said_with_those_there_are(caplog: pytest.LogCaptureFixture) -> None:
     assert kinds({EXPORTER: "jaeger"}) == []
     (record,) = caplog.records
-    assert record.getMessage().startswith("Spans are not sent by jaeger: no such exporter; there are ")
+    assert record.getMessage().startswith(
+        "otel-torchprof: spans are not sent by jaeger: no such exporter; there are "
+    )
     assert "console" in record.getMessage()
 
 
@@ -88,7 +90,8 @@ def test_parts_that_are_not_installed_are_said_with_the_way_out(
     monkeypatch.setattr(builtins, "__import__", without_grpc)
     assert kinds({}) == []
     assert [record.getMessage() for record in caplog.records] == [
-        "Spans are not sent by otlp: grpc is not installed (pip install 'otel-torchprof[otlp]')"
+        "otel-torchprof: spans are not sent by otlp: grpc is not installed "
+        "(pip install 'otel-torchprof[otlp]')"
     ]
 
 

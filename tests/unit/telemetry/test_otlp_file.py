@@ -78,7 +78,8 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptu
     assert result == SendResult(dropped_by_reason={"file_error": 3})
     assert not target.exists()
     assert [record.getMessage() for record in caplog.records] == [
-        f"Spans not written to {link} (set by OTEL_PYTHON_TORCHPROF_OTLP_FILE): {os.strerror(errno.ELOOP)}"
+        f"otel-torchprof: spans not written to {link} "
+        f"(set by OTEL_PYTHON_TORCHPROF_OTLP_FILE): {os.strerror(errno.ELOOP)}"
     ]
 
 

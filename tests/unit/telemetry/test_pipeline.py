@@ -118,7 +118,7 @@ def test_a_full_queue_drops_the_newest_and_counts_it(
     assert destination.exported == work[:3]
     assert pipeline.counters.counts().dropped_recordings == {"queue_full": 2}
     assert [record.getMessage() for record in caplog.records] == [
-        "A recording was not exported (queue_full): 3 are waiting to be sent"
+        "otel-torchprof: a recording was not exported (queue_full): 3 are waiting to be sent"
     ]
 
 
@@ -222,8 +222,8 @@ def test_work_that_cannot_be_made_is_counted_and_the_next_goes_on(caplog: pytest
     assert good.closed == 1
     assert pipeline.counters.counts() == ExportCounts(dropped_recordings={"encode_failed": 2})
     assert [record.getMessage() for record in caplog.records] == [
-        "The spans of a recording could not be made: ValueError: a cycle in the tree",
-        "A destination did not close: OSError: cannot close",
+        "otel-torchprof: the spans of a recording could not be made: ValueError: a cycle in the tree",
+        "otel-torchprof: a destination did not close: OSError: cannot close",
     ]
 
 

@@ -21,9 +21,9 @@ def test_repeats_are_counted_and_said_later(caplog: pytest.LogCaptureFixture) ->
     reason_log.warn("timeout", "still no answer")
     reason_log.warn("tls", "no trust")
     assert [record.getMessage() for record in caplog.records] == [
-        "no answer",
-        "no trust",
-        "still no answer (and 4 times more since the last line)",
-        "no trust",
+        "otel-torchprof: no answer",
+        "otel-torchprof: no trust",
+        "otel-torchprof: still no answer (and 4 times more since the last line)",
+        "otel-torchprof: no trust",
     ]
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
