@@ -1,9 +1,7 @@
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -19,8 +17,8 @@ namespace nb = nanobind;
 namespace torchprof::bindings {
 namespace {
 
-void construct(Capture* self, const std::optional<std::string>& path, std::uint64_t cap_bytes) {
-  new (self) Capture(path.value_or(std::string()), cap_bytes);
+void construct(Capture* self, nb::handle path, std::uint64_t cap_bytes) {
+  new (self) Capture(path.is_none() ? std::string() : file_path(path), cap_bytes);
 }
 
 void begin_step(Capture& self, std::int64_t number, std::uint8_t phase, std::uint8_t flags,

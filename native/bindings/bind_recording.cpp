@@ -133,13 +133,28 @@ auto averages(const Recording& recording, const Tree& tree, bool by_overload, bo
 }
 
 // The rest of nanobind's own translation makes a RuntimeError of it, which says nothing about files.
-void translate_system_error(const std::exception_ptr& pointer, void*) {
+// The texts name files, whose names need not be UTF-8.
+void translate_error(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const std::system_error& error) {
-    const nb::object arguments = nb::make_tuple(error.code().value(), error.what());
+    const nb::object arguments = nb::make_tuple(error.code().value(), text(error.what()));
     PyErr_SetObject(PyExc_OSError, arguments.ptr());
+  } catch (const std::runtime_error& error) {
+    PyErr_SetObject(PyExc_RuntimeError, text(error.what()).ptr());
   }
+}
+
+void save(const Recording& self, nb::handle path) {
+  const std::string file = file_path(path);
+  const nb::gil_scoped_release without_gil;
+  save_recording(self, file);
+}
+
+Recording open(nb::handle path) {
+  const std::string file = file_path(path);
+  const nb::gil_scoped_release without_gil;
+  return open_recording(file);
 }
 
 }  // namespace
@@ -148,7 +163,7 @@ void translate_system_error(const std::exception_ptr& pointer, void*) {
 void bind_recording(nb::module_& m) {
   using namespace torchprof;
   using namespace torchprof::bindings;
-  nb::register_exception_translator(translate_system_error);
+  nb::register_exception_translator(translate_error);
 
   nb::class_<Tree>(m, "Tree")
       .def_prop_ro("parent", [](nb::handle self) { return view(nb::cast<const Tree&>(self).parent, self); })
@@ -194,8 +209,8 @@ void bind_recording(nb::module_& m) {
       .def("forward_backward_links", forward_backward)
       .def("averages", averages, nb::arg("tree"), nb::arg("by_overload"), nb::arg("by_shapes"),
            nb::arg("ranges").none())
-      .def("save", save_recording, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+      .def("save", save, nb::arg("path"));
 
-  m.def("open_recording", open_recording, nb::arg("path"), nb::call_guard<nb::gil_scoped_release>());
+  m.def("open_recording", open, nb::arg("path"));
   bind_recording_builder(m);
 }

@@ -10,6 +10,8 @@ void bind_spans(nb::module_& m);
 
 NB_MODULE(core, m) {
   m.doc() = "Native core of otel-torchprof: recorder, recordings, span encoding.";
+  // What still records when the interpreter exits is alive on purpose; the program's stderr is not ours.
+  nb::set_leak_warnings(false);
   // Recording first: the others name its type in their signatures.
   bind_recording(m);
   bind_side_tables(m);

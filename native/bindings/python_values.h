@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,5 +37,15 @@ inline nanobind::str text(std::string_view bytes) {
 }
 
 inline std::string_view bytes_view(const nanobind::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+
+// A path as Python's own functions take it, in the bytes of the file system: they need not be UTF-8. Throws
+// Python's TypeError, and its ValueError for a null character, at which the path would be cut off.
+inline std::string file_path(nanobind::handle path) {
+  PyObject* encoded = nullptr;
+  if (PyUnicode_FSConverter(path.ptr(), &encoded) == 0) {
+    throw nanobind::python_error();
+  }
+  return std::string(bytes_view(nanobind::steal<nanobind::bytes>(encoded)));
+}
 
 }  // namespace torchprof::bindings

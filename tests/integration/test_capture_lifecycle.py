@@ -105,6 +105,24 @@ def test_several_captures_at_exit(path: Path) -> None:
     assert [Recording.open(f"{path}{n}").stopped for n in range(3)] == [True] * 3
 
 
+def test_a_capture_that_outlives_the_interpreter(path: Path) -> None:
+    # Nobody frees what the frames of a daemon thread hold, which is no reason to print about it.
+    succeed(
+        """
+        capture = Capture(path)
+        capture.start()
+        waiting = threading.Event()
+        def hold(capture):
+            waiting.set()
+            threading.Event().wait()
+        threading.Thread(target=hold, args=(capture,), daemon=True).start()
+        waiting.wait()
+        """,
+        path,
+    )
+    assert Recording.open(path).stopped
+
+
 def test_killed_in_a_loop(path: Path) -> None:
     done = run(
         """

@@ -1,5 +1,6 @@
 # --- Recordings ---
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -101,10 +102,10 @@ class Recording:
         npt.NDArray[np.int64],
         int,
     ]: ...
-    def save(self, path: str) -> None: ...
+    def save(self, path: str | os.PathLike[str]) -> None: ...
 
 # OSError when it cannot be read, RuntimeError when it is no recording
-def open_recording(path: str) -> Recording: ...
+def open_recording(path: str | os.PathLike[str]) -> Recording: ...
 
 class RecordingBuilder:
     def __init__(self) -> None: ...
@@ -227,7 +228,7 @@ class Capture:
     In the child of a fork a capture that was active in the parent is lost: its methods do nothing.
     """
 
-    def __init__(self, path: str | None, cap_bytes: int) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, cap_bytes: int) -> None:
         """Creates the recording.
 
         Args:

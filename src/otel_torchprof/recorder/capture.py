@@ -78,11 +78,12 @@ class Capture:
             BridgeUnavailable: ops cannot be recorded with this torch on this machine.
             OSError: the file cannot be made, or there is no memory for the recording.
             RuntimeError: it was started before, or four captures record already.
+            ValueError: there is a null character in the path.
         """
         if self._session is not None:
             raise RuntimeError("a capture records once: make another")
         bridge = load_bridge()
-        native = core.Capture(None if self.path is None else os.fspath(self.path), self._buffer_size_bytes)
+        native = core.Capture(self.path, self._buffer_size_bytes)
         session = _Session(native, bridge, self._run_id, self.path)
         options: JsonObject = {
             "record_shapes": self._record_shapes,
@@ -185,7 +186,7 @@ class _Session:
             finally:
                 self.native.stop()
             if self._save_path is not None:
-                self.native.recording().save(os.fspath(self._save_path))
+                self.native.recording().save(self._save_path)
 
     def _identity(self) -> RunIdentity:
         return read_run_identity(os.environ, self._run_id)

@@ -43,11 +43,10 @@ class Recording:
             OSError: the file cannot be read.
             RecordingFormatError: it is no recording, or nothing of it can be read.
         """
-        file = os.fspath(path)
         try:
-            return cls(core.open_recording(file))
+            return cls(core.open_recording(path))
         except OSError as error:
-            raise _with_filename(error, file) from None
+            raise _with_filename(error, os.fspath(path)) from None
         except RuntimeError as error:
             raise RecordingFormatError(str(error)) from None
 
@@ -70,11 +69,10 @@ class Recording:
             OSError: writing failed; nothing was left behind.
             ValueError: the recording is larger than a file can be.
         """
-        file = os.fspath(path)
         try:
-            self._native.save(file)
+            self._native.save(path)
         except OSError as error:
-            raise _with_filename(error, file) from None
+            raise _with_filename(error, os.fspath(path)) from None
 
     def __len__(self) -> int:
         """The number of events."""

@@ -113,6 +113,31 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     assert caught.value.filename == str(tmp_path / "none.tprof")
 
 
+def test_a_path_need_not_be_utf8(recording: Recording, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"run-\xff.tprof")
+    recording.save(path)
+    assert [os.fsencode(child.name) for child in tmp_path.iterdir()] == [b"run-\xff.tprof"]
+    assert columns(Recording.open(path)) == columns(recording)
+    path.write_bytes(b"no recording")
+    with pytest.raises(RecordingFormatError, match="is not a recording"):
+        Recording.open(path)
+    capture = core.Capture(path, 1 << 20)
+    capture.start()
+    capture.stop()
+    assert Recording.open(path).stopped
+    with pytest.raises(FileNotFoundError) as caught:
+        Recording.open(tmp_path / "\udcff" / "none.tprof")
+    assert caught.value.filename == str(tmp_path / "\udcff" / "none.tprof")
+
+
+def test_a_path_is_not_cut_off_at_a_null_character(recording: Recording, tmp_path: Path) -> None:
+    path = f"{tmp_path}/run\0.tprof"
+    for use in (recording.save, Recording.open, lambda path: core.Capture(path, 1 << 20)):
+        with pytest.raises(ValueError, match="null"):
+            use(path)
+    assert _names_in(tmp_path) == []
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
