@@ -42,8 +42,7 @@ std::vector<Step> read_steps(std::span<const std::byte> file, const std::vector<
       const bool is_open = end_ticks == 0 && !times.is_unix_ns();
       Step step;
       step.start_ns = times.unix_ns(record.start_ticks);
-      step.end_ns =
-          is_open ? step.start_ns : times.no_earlier(times.unix_ns(end_ticks), step.start_ns);
+      step.end_ns = is_open ? step.start_ns : times.no_earlier(times.unix_ns(end_ticks), step.start_ns);
       step.number = record.number;
       step.track = tracks.of_step(record.thread);
       if (record.phase <= static_cast<std::uint8_t>(StepPhase::kInfer)) {

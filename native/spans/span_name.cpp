@@ -88,7 +88,7 @@ std::string function_name(std::string_view signature) {
   return name.empty() ? std::string(signature) : name;
 }
 
-SpanName finish(std::string_view recorded, std::string text) {
+SpanName finish(std::string_view recorded, const std::string& text) {
   SpanName name;
   name.text = text.empty() ? kUnnamed : cut_to_characters(text, kMaxSpanNameCharacters);
   const std::string clean = clean_utf8(recorded);
@@ -108,8 +108,8 @@ SpanName host_span_name(std::string_view recorded) {
   }
   if (recorded.starts_with(kCompiledRegion)) return finish(recorded, std::string(kCompiledRegion));
   const std::string clean = clean_utf8(recorded);
-  std::string stripped = strip_hashes(clean);
-  return finish(recorded, stripped.empty() ? clean : std::move(stripped));
+  const std::string stripped = strip_hashes(clean);
+  return finish(recorded, stripped.empty() ? clean : stripped);
 }
 
 SpanName device_span_name(std::string_view recorded, EventKind kind) {

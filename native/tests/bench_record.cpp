@@ -25,6 +25,7 @@ constexpr std::uint64_t kCapBytes = 256ULL << 20U;
 template <typename Body>
 double median_ns(Body body) {
   std::vector<double> runs;
+  runs.reserve(kRuns);
   for (int run = 0; run < kRuns; ++run) {
     runs.push_back(body());
   }
@@ -67,7 +68,7 @@ double record_ns(const std::string& path, std::size_t inputs_bytes) {
     op.inputs = inputs.empty() ? nullptr : inputs.data();
     op.inputs_bytes = inputs.size();
     for (int i = 0; i < kOps; ++i) {
-      op.key = &names[0];
+      op.key = names.data();
       op.name = names[static_cast<std::size_t>(i) % names.size()].c_str();
       table->op_start(slot, &op);
       table->op_end(slot, op.key, 0);

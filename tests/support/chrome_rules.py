@@ -101,9 +101,8 @@ def _unpaired_async(trace: Json) -> Iterator[str]:
             if key in open_events:
                 yield f"{event['name']!r} has the id of another"
             open_events[key] = to_ns(event["ts"])
-        elif event["ph"] == "e":
-            if key not in open_events or open_events.pop(key) > to_ns(event["ts"]):
-                yield f"{event['name']!r} ends without or before its begin"
+        elif event["ph"] == "e" and (key not in open_events or open_events.pop(key) > to_ns(event["ts"])):
+            yield f"{event['name']!r} ends without or before its begin"
     yield from (f"{key} never ends" for key in open_events)
 
 

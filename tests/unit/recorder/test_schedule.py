@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from random import Random
 
 import pytest
@@ -104,7 +105,5 @@ def test_recorded_steps_are_an_interval_apart(interval_s: float, durations_s: li
         if action is SAVE:
             starts_s.append(clock.now_s)
         clock.now_s += duration_s
-    assert all(
-        later - earlier >= interval_s * 0.999 for earlier, later in zip(starts_s, starts_s[1:], strict=False)
-    )
+    assert all(later - earlier >= interval_s * 0.999 for earlier, later in itertools.pairwise(starts_s))
     assert len(starts_s) >= (1 if len(durations_s) > 2 else 0)

@@ -144,7 +144,7 @@ class RecordingSampler(Sampler):
         self.asked: list[tuple[object, int, str, SpanKind | None, list[int]]] = []
         self._answer = answer
 
-    def should_sample(  # noqa: PLR0917 - the SDK's signature
+    def should_sample(
         self,
         parent_context: Context | None,
         trace_id: int,
