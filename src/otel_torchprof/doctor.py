@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import difflib
 import importlib
 import os
 import platform
@@ -20,6 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from otel_torchprof import environment_variables
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.environment_variables import (
     OTEL_PYTHON_TORCHPROF_ENABLED,
@@ -29,6 +31,8 @@ from otel_torchprof.recorder.bridge import bridge_status
 from otel_torchprof.recorder.bridge_build import find_compiler
 
 State = Literal["ok", "off", "missing"]
+
+_OWN_PREFIX = "OTEL_PYTHON_TORCHPROF_"
 
 
 @dataclass(frozen=True)
@@ -185,8 +189,32 @@ def check_settings(environ: Mapping[str, str]) -> Check:
         Settings.from_options({}, environ)
     except SettingError as error:
         return Check("settings", "missing", str(error))
+    known = {name for name in vars(environment_variables) if name.startswith(_OWN_PREFIX)}
+    for name in sorted(environ):
+        if name.startswith(_OWN_PREFIX) and name not in known:
+            similar = difflib.get_close_matches(name, known, n=1)
+            way_out = f"set {similar[0]}" if similar else "docs/configuration.md lists the settings"
+            return Check("settings", "missing", f"{name} is no setting", way_out)
     names = sorted(name for name in environ if name.startswith("OTEL_"))
     return Check("settings", "ok", ", ".join(names) if names else "no OTEL_ variable is set: defaults")
+
+
+def check_exporters(environ: Mapping[str, str]) -> Check:
+    name = "span exporters"
+    chosen = [part.strip() for part in environ.get("OTEL_TRACES_EXPORTER", "").split(",") if part.strip()]
+    known = {*metadata.entry_points(group="opentelemetry_traces_exporter").names, "otlp", "none"}
+    for exporter in chosen:
+        if exporter not in known:
+            return Check(
+                name,
+                "missing",
+                f"OTEL_TRACES_EXPORTER names {exporter}, which is not installed; "
+                "opentelemetry-instrument then starts nothing at all",
+                f"use one of {', '.join(sorted(known))}",
+            )
+    if chosen == ["none"]:
+        return Check(name, "off", "turned off by OTEL_TRACES_EXPORTER", "unset it to send spans")
+    return Check(name, "ok", ", ".join(chosen) or "otlp, the default")
 
 
 def check_gpu(_environ: Mapping[str, str]) -> Check:
@@ -206,15 +234,16 @@ def check_recording_folder(environ: Mapping[str, str]) -> Check:
         return Check(
             name, "ok", f"{OTEL_PYTHON_TORCHPROF_RECORDING_DIR} is not set: recordings stay in memory"
         )
-    folder = Path(setting)
-    if not folder.is_dir():
-        return Check(name, "missing", f"{setting} is not a folder", f"mkdir -p {setting}")
+    # What is missing of the path is made when recording begins.
+    folder = Path(setting).absolute()
+    while not folder.exists():
+        folder = folder.parent
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, 1 << 20)
     except OSError as error:
         return Check(
-            name, "missing", f"{setting}: {error.strerror}", "choose a folder that this user can write to"
+            name, "missing", f"{folder}: {error.strerror}", "choose a folder that this user can write to"
         )
     file_system = file_system_of(folder)
     free_mib = shutil.disk_usage(folder).free >> 20
@@ -255,6 +284,7 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_opentelemetry,
     check_instrumentation,
     check_settings,
+    check_exporters,
     check_recording_folder,
     check_gpu,
     check_hardware_counters,

@@ -47,6 +47,33 @@ def test_a_bad_setting_is_missing_with_what_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
+    ("variable", "way_out"),
+    [
+        ("OTEL_PYTHON_TORCHPROF_SCEDULE", "set OTEL_PYTHON_TORCHPROF_SCHEDULE"),
+        ("OTEL_PYTHON_TORCHPROF_" + 40 * "X", "docs/configuration.md lists the settings"),
+    ],
+)
+def test_a_setting_that_does_not_exist_is_named(variable: str, way_out: str) -> None:
+    assert check("settings", **{variable: "1"}) == Check(
+        "settings", "missing", f"{variable} is no setting", way_out
+    )
+
+
+def test_exporters_are_those_that_spans_go_to() -> None:
+    assert check("span exporters") == Check("span exporters", "ok", "otlp, the default")
+    both = check("span exporters", OTEL_TRACES_EXPORTER="console, otlp_file")
+    assert both == Check("span exporters", "ok", "console, otlp_file")
+    assert check("span exporters", OTEL_TRACES_EXPORTER="none").state == "off"
+
+
+def test_an_exporter_that_is_not_there_is_missing() -> None:
+    found = check("span exporters", OTEL_TRACES_EXPORTER="otlp,otlpfile")
+    assert found.state == "missing"
+    assert found.detail.startswith("OTEL_TRACES_EXPORTER names otlpfile, which is not installed")
+    assert "otlp_file" in found.way_out
+
+
+@pytest.mark.parametrize(
     ("variable", "value"),
     [
         ("OTEL_PYTHON_TORCHPROF_ENABLED", "false"),
@@ -66,10 +93,22 @@ def test_a_recording_folder_is_written_to(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recording_folder_that_is_not_there_is_missing(tmp_path: Path) -> None:
-    gone = tmp_path / "gone"
-    assert check("recording folder", **{FOLDER: str(gone)}) == Check(
-        "recording folder", "missing", f"{gone} is not a folder", f"mkdir -p {gone}"
+def test_a_recording_folder_that_is_not_there_yet_can_be_made(tmp_path: Path) -> None:
+    new = tmp_path / "new" / "deep"
+    found = check("recording folder", **{FOLDER: str(new)})
+    assert found.state == check("recording folder", **{FOLDER: str(tmp_path)}).state
+    assert found.detail.startswith(f"{new}: {file_system_of(tmp_path)}, ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_folder_below_a_file_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    assert check("recording folder", **{FOLDER: str(file / "folder")}) == Check(
+        "recording folder",
+        "missing",
+        f"{file}: Not a directory",
+        "choose a folder that this user can write to",
     )
 
 
