@@ -282,6 +282,20 @@ stands as attributes on both of its spans: search for a `torch.correlation_id`, 
 `torch.sequence_number` together with `torch.forward_thread.id` and `torch.autograd_thread.id`.
 """
 
+_RESOURCE = """\
+## Resource
+
+The resource of the program's tracer provider, without `process.command_args` and
+`process.command_line`, which may hold secrets, and with:
+
+| attribute | type | meaning |
+|---|---|---|
+| `service.name` | string | Where none is set, the name of the script, or of the module after `python -m`. |
+| `service.instance.id` | string | `run/rank/restart`; after a restart of the job only the last is another. |
+| `torch.rank` | int | Rank of the process; 0 outside a distributed job. |
+| `torch.world_size` | int | Number of processes; 1 outside a distributed job. |
+"""
+
 _FOLDING = """\
 ## Folding
 
@@ -307,7 +321,7 @@ def render_page() -> str:
         f"| `{attribute.name}` | {attribute.type} | {attribute.unit} | {attribute.on} | {attribute.meaning} |"
         for attribute in SPAN_ATTRIBUTES
     ]
-    return "\n".join([*lines, "", _FOLDING])
+    return "\n".join([*lines, "", _RESOURCE, _FOLDING])
 
 
 if __name__ == "__main__":
