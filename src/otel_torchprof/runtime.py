@@ -90,7 +90,7 @@ class Runtime:
                 self._hooks.install()
             # A spawned process may be one that only loads data, which shows when it never steps.
             if not is_multiprocessing_child():
-                self._windows.begin()
+                self._windows.begin(self._tracker.begin())
 
     def _open_capture(self, path: Path | None) -> Capture:
         from otel_torchprof.recorder.capture import Capture

@@ -99,6 +99,21 @@ def test_uninstrument_leaves_torch_as_it_was(instrumentor: TorchprofInstrumentor
     assert "otel-torchprof-export" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_instrumented_again_it_records_again_under_ids_of_its_own(
+    instrumentor: TorchprofInstrumentor,
+) -> None:
+    steps = []
+    for _ in range(3):
+        exporter = InMemorySpanExporter()
+        instrumentor.instrument(schedule="active=1,repeat=1", span_exporter=exporter)
+        train(2)
+        instrumentor.uninstrument()
+        steps += [span for span in exporter.get_finished_spans() if span.name == "torch.step"]
+    assert len(steps) == 3
+    assert len({span.context.trace_id for span in steps}) == 3
+    assert len({span.context.span_id for span in steps}) == 3
+
+
 @pytest.mark.parametrize("setting", [{"schedule": "now"}, {"interval": -1}, {"step": "module"}])
 def test_by_hand_a_bad_value_raises(instrumentor: TorchprofInstrumentor, setting: dict[str, object]) -> None:
     with pytest.raises(SettingError):

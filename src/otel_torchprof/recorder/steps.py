@@ -73,6 +73,7 @@ class StepTracker:
         self._missing: WeakSet[object] = WeakSet()
         self._held = False
         self._links = b""
+        self._begun = False
 
     @property
     def current(self) -> int:
@@ -91,6 +92,20 @@ class StepTracker:
     def remove_listener(self, listener: StepListener) -> None:
         """Stop calling `listener`. Does nothing when it is not there."""
         self._listeners = tuple(known for known in self._listeners if known != listener)
+
+    def begin(self) -> int:
+        """Return the number of the step under way, for a listener that begins inside it.
+
+        From the second time on that step is numbered anew: a listener before may have handled a part of it,
+        and ids follow from numbers.
+        """
+        with self._lock:
+            if self._begun:
+                self._current += 1
+                for requester in self._requesters.values():
+                    requester.count = self._current + requester.in_open_round
+            self._begun = True
+            return self._current
 
     def backward_started(self) -> None:
         """Note that gradients are about to be new."""

@@ -107,12 +107,14 @@ class WindowController:
         self._schedule = schedule
         self._window: Window | None = None
         self._action = ProfilerAction.NONE
+        self._first = 0
         self._number = -1
         self._ready = False
 
-    def begin(self) -> None:
-        """Begin step 0, of which a part is over already."""
-        self._enter_step(0, b"", partial=True)
+    def begin(self, number: int = 0) -> None:
+        """Begin step `number`, of which a part is over already. The schedule counts from it."""
+        self._first = number
+        self._enter_step(number, b"", partial=True)
 
     def on_step(self, number: int, links: bytes) -> None:
         """Handle a boundary: the step before it ends and step `number` begins."""
@@ -139,12 +141,12 @@ class WindowController:
                 return  # overtaken by a boundary on another thread
             self._number = number
             was_last = self._action is ProfilerAction.RECORD_AND_SAVE
-            self._action = self._schedule.action(number)
+            self._action = self._schedule.action(number - self._first)
             if was_last or not self._action.records:
                 self._finish(partial=False)
             if self._action.records:
                 self._record_step(number, links, partial=partial)
-            elif not self._ready and (number > 0 or self._action is ProfilerAction.WARMUP):
+            elif not self._ready and (number > self._first or self._action is ProfilerAction.WARMUP):
                 self._ready = True
                 self._make_ready()
 

@@ -209,3 +209,20 @@ def test_a_listener_that_fails_is_logged_once_and_hides_nothing(caplog: pytest.L
     assert sum("LookupError: listener" in line for line in caplog.messages) <= 1
     tracker.remove_listener(fail)
     assert tracker.listening
+
+
+@given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3))
+def test_who_begins_later_meets_no_number_again(owners: int, before: int, stepped: int) -> None:
+    tracker = Boundaries()
+    optimizers = [Owner() for _ in range(owners)]
+    assert tracker.begin() == 0
+    for _ in range(before):
+        tracker.step(*optimizers)
+    tracker.step(*optimizers[: min(stepped, owners - 1)])  # inside an iteration
+    numbers = [0, *tracker.numbers, tracker.begin()]
+    tracker.numbers.clear()
+    for _ in range(4):
+        tracker.step(*optimizers)
+    assert len(tracker.numbers) >= 3
+    numbers += tracker.numbers
+    assert numbers == sorted(set(numbers))

@@ -103,6 +103,14 @@ def test_cycles_that_follow_each_other_are_windows_of_their_own() -> None:
     assert fixture.captures[0].steps[0]["flags"] == STEP_HAS_NUMBER | STEP_PARTIAL
 
 
+def test_the_schedule_counts_from_the_step_in_which_recording_begins() -> None:
+    fixture = Fixture("skip_first=1,active=2,repeat=1")
+    fixture.controller.begin(40)
+    assert fixture.ready == 0
+    fixture.steps(41, 42, 43)
+    assert [window.steps for window in fixture.windows] == [[41, 42]]
+
+
 def test_a_count_that_jumps_over_the_last_step_ends_the_window() -> None:
     fixture = Fixture("skip_first=1,active=2,repeat=1")
     fixture.steps(1, 4, 5)
