@@ -273,6 +273,7 @@ def test_a_server_that_never_answers(sink: OtlpHttpSink, caplog: pytest.LogCaptu
     sender = Sender({ENDPOINT: sink.endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "0.2"})
     assert sender.send(PAYLOAD, 3) == SendResult.dropped("timeout", 3)
     assert "(timeout): " in caplog.text
+    assert "OTEL_EXPORTER_OTLP_TIMEOUT says how long to wait" in caplog.text
 
 
 def test_the_callers_time_is_the_smaller_of_the_two(sink: OtlpHttpSink) -> None:

@@ -38,7 +38,10 @@ USER_AGENT = f"otel-torchprof/{__version__}"
 
 ConnectionT = TypeVar("ConnectionT")
 
-_WAYS_OUT = {UNAVAILABLE: "; is a Collector running there? OTEL_EXPORTER_OTLP_ENDPOINT says where to send"}
+_WAYS_OUT = {
+    UNAVAILABLE: "; is a Collector running there? OTEL_EXPORTER_OTLP_ENDPOINT says where to send",
+    TIMEOUT: "; is a Collector running there? OTEL_EXPORTER_OTLP_TIMEOUT says how long to wait",
+}
 
 # Connections made before a fork. Their destructors would talk to threads and peers that belong to the
 # parent, so a child keeps them for as long as it lives.
