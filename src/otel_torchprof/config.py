@@ -181,7 +181,16 @@ def _choice(kind: type[Enum]) -> Callable[[str], Enum]:
     return parse
 
 
-def _number(*, above: float | None = None, least: float | None = None) -> Callable[[str], float]:
+# What native code takes: the spans and bytes of a trace, microseconds as nanoseconds in 64 bits, and the
+# size of a recording, whose references are 32 bits wide.
+_MAX_COUNT = 2**63 - 1
+_MAX_DURATION_US = 10.0**15
+_MAX_BUFFER_SIZE_MB = 32 * 1024
+
+
+def _number(
+    *, above: float | None = None, least: float | None = None, most: float = math.inf
+) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             value = float(text)
@@ -191,6 +200,7 @@ def _number(*, above: float | None = None, least: float | None = None) -> Callab
             not math.isfinite(value)
             or (above is not None and value <= above)
             or (least is not None and value < least)
+            or value > most
         ):
             raise ValueError("out of range")
         return value
@@ -198,13 +208,13 @@ def _number(*, above: float | None = None, least: float | None = None) -> Callab
     return parse
 
 
-def _whole_number(least: int) -> Callable[[str], int]:
+def _whole_number(least: int, most: int = _MAX_COUNT) -> Callable[[str], int]:
     def parse(text: str) -> int:
         try:
             value = int(text)
         except ValueError:
             raise ValueError("not a whole number") from None
-        if value < least:
+        if not least <= value <= most:
             raise ValueError("out of range")
         return value
 
@@ -218,7 +228,7 @@ def _size_bytes(text: str) -> int:
     lowered = text.lower().replace(" ", "")
     for suffix, factor in _SIZE_UNITS.items():
         if lowered.endswith(suffix):
-            return int(_number(least=0)(lowered.removesuffix(suffix)) * factor)
+            return int(_number(least=0, most=_MAX_COUNT // factor)(lowered.removesuffix(suffix)) * factor)
     return _whole_number(0)(lowered)
 
 
@@ -267,7 +277,7 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MIN_SPAN_DURATION_US,
         "min_span_duration_us",
-        _number(least=0),
+        _number(least=0, most=_MAX_DURATION_US),
         "microseconds, 0 for no limit",
         _IGNORED,
     ),
@@ -275,8 +285,8 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
         "buffer_size_mb",
-        _whole_number(1),
-        "MiB, at least 1",
+        _whole_number(1, _MAX_BUFFER_SIZE_MB),
+        "MiB, 1 to 32768",
         _IGNORED,
     ),
     Setting(

@@ -49,10 +49,10 @@ BAD: dict[str, list[str]] = {
     "INTERVAL": ["0", "-1", "soon", "nan", "inf"],
     "STEP": ["module", "batch"],
     "RECORD_SHAPES": ["some"],
-    "MAX_SPANS_PER_TRACE": ["-1", "2.5", "many"],
-    "MAX_TRACE_BYTES": ["-1", "2 MBs", "MB", "nanMB"],
-    "MIN_SPAN_DURATION_US": ["-0.1", "x"],
-    "BUFFER_SIZE_MB": ["0", "1.5"],
+    "MAX_SPANS_PER_TRACE": ["-1", "2.5", "many", "9223372036854775808"],
+    "MAX_TRACE_BYTES": ["-1", "2 MBs", "MB", "nanMB", "1e308MB", "9223372036854775808"],
+    "MIN_SPAN_DURATION_US": ["-0.1", "x", "1e16"],
+    "BUFFER_SIZE_MB": ["0", "1.5", "32769"],
     "RUN_ID": ["a\nb", "x" * 129],
 }
 SWITCHES_OFF = {"ENABLED", "MODE", "SCHEDULE", "INTERVAL", "STEP"}
