@@ -42,7 +42,7 @@ inline std::string_view bytes_view(const nanobind::bytes& bytes) { return {bytes
 // Python's TypeError, and its ValueError for a null character, at which the path would be cut off.
 inline std::string file_path(nanobind::handle path) {
   PyObject* encoded = nullptr;
-  if (PyUnicode_FSConverter(path.ptr(), static_cast<void*>(&encoded)) == 0) {
+  if (PyUnicode_FSConverter(path.ptr(), reinterpret_cast<void*>(&encoded)) == 0) {
     throw nanobind::python_error();
   }
   return std::string(bytes_view(nanobind::steal<nanobind::bytes>(encoded)));
