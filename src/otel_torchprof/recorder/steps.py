@@ -63,7 +63,8 @@ class StepTracker:
 
     def start_over(self) -> None:
         """Count from 0, with a lock of our own: for a forked child."""
-        self._lock = threading.Lock()
+        # A signal handler or a destructor may step while its own thread holds the lock.
+        self._lock = threading.RLock()
         self._source = StepSource.OPTIMIZER
         self._current = 0
         self._backwards = 0

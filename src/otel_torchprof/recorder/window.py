@@ -103,7 +103,8 @@ class WindowController:
 
     def start_over(self, schedule: Schedule) -> None:
         """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""
-        self._lock = threading.Lock()
+        # A signal handler that steps or exits may interrupt the thread that handles a boundary.
+        self._lock = threading.RLock()
         self._schedule = schedule
         self._window: Window | None = None
         self._action = ProfilerAction.NONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 
 import pytest
 from hypothesis import given
@@ -226,3 +227,25 @@ def test_who_begins_later_meets_no_number_again(owners: int, before: int, steppe
     assert len(tracker.numbers) >= 3
     numbers += tracker.numbers
     assert numbers == sorted(set(numbers))
+
+
+def test_a_step_that_interrupts_the_counting_of_another_does_not_hang() -> None:
+    tracker = Boundaries()
+    other = Owner()
+
+    class Interrupted(Owner):
+        """Asked for its hash in the middle of counting, where a signal handler may run as well."""
+
+        interruptions = 1
+
+        def __hash__(self) -> int:
+            if self.interruptions:
+                self.interruptions -= 1
+                tracker.step(other)
+            return 1
+
+    training = threading.Thread(target=tracker.step, args=(Interrupted(),), daemon=True)
+    training.start()
+    training.join(30)
+    assert not training.is_alive()
+    assert tracker.numbers

@@ -243,3 +243,13 @@ def test_a_forked_child_leaves_the_parents_window_alone(recording: bool) -> None
     assert window.steps == [1]
     assert window.capture is fixture.captures[-1]
     assert len(fixture.captures) == (2 if recording else 1)
+
+
+def test_a_boundary_that_interrupts_the_handling_of_another_does_not_hang() -> None:
+    fixture = Fixture("skip_first=3,active=1,repeat=1")
+    fixture.controller._make_ready = lambda: fixture.steps(2)
+    training = threading.Thread(target=fixture.steps, args=(1, 3, 4), daemon=True)
+    training.start()
+    training.join(30)
+    assert not training.is_alive()
+    assert [window.steps for window in fixture.windows] == [[3]]
