@@ -16,7 +16,7 @@ class FailureLog:
     """Counts failures by reason and logs the first of each."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may fail inside a report
         self._counts: Counter[str] = Counter()
         os.register_at_fork(after_in_child=self._renew_lock)
 
@@ -42,7 +42,7 @@ class FailureLog:
             self.report(reason, error)
 
     def _renew_lock(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
 
 failures = FailureLog()
