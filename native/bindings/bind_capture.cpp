@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 
 #include <cstdint>
 #include <stdexcept>
@@ -71,6 +72,7 @@ void bind_capture(nb::module_& m) {
       .def("begin_step", bindings::begin_step, nb::arg("number"), nb::arg("phase"), nb::arg("flags"),
            nb::arg("context"), nb::arg("context_trace_flags"), nb::arg("links"))
       .def("end_step", &Capture::end_step)
+      .def("name_thread", &Capture::name_thread, nb::arg("os_thread_id"), nb::arg("name"))
       .def(
           "add_metadata",
           [](Capture& self, const nb::bytes& json_object) {

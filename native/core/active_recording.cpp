@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "core/clock.h"
@@ -73,7 +74,26 @@ ThreadRecord* ActiveRecording::add_thread(std::uint32_t ordinal, std::uint32_t o
   record->first_ticks = ticks();
   std::strncpy(static_cast<char*>(record->name), name, sizeof(record->name) - 1);
   threads_.commit_record(sizeof(ThreadRecord));
+  try {
+    thread_records_.push_back(record);
+  } catch (const std::bad_alloc&) {
+    return record;  // it keeps the system's name
+  }
   return record;
+}
+
+void ActiveRecording::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (finished_) {
+    return;
+  }
+  for (ThreadRecord* record : thread_records_) {
+    if (record->os_thread_id == os_thread_id) {
+      const std::size_t name_bytes = std::min(name.size(), sizeof(record->name) - 1);
+      char* const end = std::copy_n(name.data(), name_bytes, static_cast<char*>(record->name));
+      std::fill(end, std::end(record->name), '\0');
+    }
+  }
 }
 
 void ActiveRecording::close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept {

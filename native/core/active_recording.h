@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/arena.h"
 #include "core/chunk_cursor.h"
@@ -48,6 +49,8 @@ class ActiveRecording {
   // nullptr when there is no room, with the reason in `failure`.
   ThreadRecord* add_thread(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
                            DropReason& failure) noexcept;
+  // A better name than the system's for the threads with this id.
+  void name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept;
 
   // Both do nothing after `finish`.
   void begin_step(const StepStart& start, std::uint32_t thread) noexcept;
@@ -70,6 +73,7 @@ class ActiveRecording {
 
   std::mutex mutex_;  // of everything below: rare records, many threads
   ChunkCursor threads_;
+  std::vector<ThreadRecord*> thread_records_;
   ChunkCursor steps_;
   ChunkCursor step_links_;
   ChunkCursor metadata_;

@@ -95,6 +95,12 @@ void Capture::end_step() noexcept {
   }
 }
 
+void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
+  if (!lost_in_fork()) {
+    recording_->name_thread(os_thread_id, name);
+  }
+}
+
 void Capture::add_metadata(std::string_view json_object) {
   if (json_object.size() >= kMaxRecordBytes) {
     throw std::invalid_argument("a metadata object is larger than a chunk of the recording (1 MiB)");

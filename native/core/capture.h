@@ -39,6 +39,9 @@ class Capture {
   // is neither empty nor 24 bytes, or links that are not whole contexts.
   void begin_step(const StepStart& start);
   void end_step() noexcept;
+  // Names the threads with this id in the recording, instead of what the system calls them; a longer name
+  // is cut to 39 bytes. Nothing when not recording.
+  void name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept;
   // One JSON object for the recording's metadata. Throws std::invalid_argument when it is larger than a
   // chunk, std::runtime_error after stop.
   void add_metadata(std::string_view json_object);

@@ -87,7 +87,7 @@ class Helper {
     try {
       thread_ = std::thread([this]() noexcept { run(); });
     } catch (const std::system_error&) {
-      // Recording threads populate their own memory then.
+      thread_ = {};  // recording threads populate their own memory then
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }

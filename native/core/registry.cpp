@@ -275,7 +275,8 @@ void Registry::add_pending_drops(std::uint32_t slot, const ActiveRecording& reco
   }
 }
 
-void Registry::detach(void* state) noexcept {
+// instance() throws in its first call at most, and this is not the first.
+void Registry::detach(void* state) noexcept {  // NOLINT(bugprone-exception-escape)
   auto& thread = *static_cast<ThreadState*>(state);
   Registry& registry = instance();
   // Other key destructors of this thread may still run ops: go as late as possible.

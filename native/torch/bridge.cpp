@@ -64,7 +64,7 @@ Observer on_start(const at::RecordFunction& fn) {
     };
     core->op_start(Slot, &op);
   } catch (...) {
-    // The core counts the end that follows as unmatched.
+    return nullptr;  // the core counts the end that follows as unmatched
   }
   return nullptr;
 }

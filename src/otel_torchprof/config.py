@@ -232,6 +232,11 @@ def _size_bytes(text: str) -> int:
     return _whole_number(0)(lowered)
 
 
+def _directory(text: str) -> Path:
+    # Now: a program that changes its directory later must not move its recordings.
+    return Path(text).absolute()
+
+
 def _run_id(text: str) -> str:
     if not text.isprintable() or len(text) > 128:
         raise ValueError("too long or with control characters")
@@ -281,7 +286,9 @@ SETTINGS = (
         "microseconds, 0 for no limit",
         _IGNORED,
     ),
-    Setting(variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR, "recording_dir", Path, "a directory", _IGNORED),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR, "recording_dir", _directory, "a directory", _IGNORED
+    ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
         "buffer_size_mb",

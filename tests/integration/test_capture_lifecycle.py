@@ -49,7 +49,7 @@ def test_exit_inside_a_capture(path: Path) -> None:
     recording = Recording.open(path)
     assert recording.stopped
     assert names(recording)["aten::ones"] == 1
-    assert recording.metadata["thread_names"]
+    assert [track.name for track in recording.tracks] == ["MainThread"]
 
 
 def test_exit_by_exception_inside_a_capture(path: Path) -> None:

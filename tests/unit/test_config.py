@@ -36,7 +36,7 @@ GOOD: dict[str, tuple[str, str, Any]] = {
     "MAX_SPANS_PER_TRACE": ("0", "max_spans_per_trace", 0),
     "MAX_TRACE_BYTES": ("1.5 MiB", "max_trace_bytes", 1_572_864),
     "MIN_SPAN_DURATION_US": ("2.5", "min_span_duration_us", 2.5),
-    "RECORDING_DIR": ("/data/x", "recording_dir", Path("/data/x")),
+    "RECORDING_DIR": ("x", "recording_dir", Path.cwd() / "x"),
     "BUFFER_SIZE_MB": ("1", "buffer_size_mb", 1),
     "RUN_ID": ("night 7", "run_id", "night 7"),
 }

@@ -291,6 +291,9 @@ class Capture:
     def end_step(self) -> None:
         """Ends the open step; nothing when there is none."""
 
+    def name_thread(self, os_thread_id: int, name: str) -> None:
+        """Names the threads with this id in the recording, in at most 39 bytes; only while it records."""
+
     def add_metadata(self, json_object: bytes) -> None:
         """Adds one JSON object to the recording's metadata.
 

@@ -18,6 +18,9 @@ from otel_torchprof.run_identity import RunIdentity, read_run_identity
 
 DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
 
+# ThreadRecord::name of native/core/layout.h.
+_MAX_THREAD_NAME_BYTES = 39
+
 
 class Capture:
     """Records every op of every thread between `start()` and `stop()`; once.
@@ -182,11 +185,19 @@ class _Session:
                 return
             self._bridge.disable(slot)
             try:
+                self._name_threads()
                 self.native.add_metadata(_to_json(stop_metadata(self._identity())))
             finally:
                 self.native.stop()
             if self._save_path is not None:
                 self.native.recording().save(self._save_path)
+
+    def _name_threads(self) -> None:
+        # The system calls them all after the program, as Python passes it no names before 3.14.
+        for thread in threading.enumerate():
+            if thread.native_id is not None:
+                name = thread.name.encode(errors="replace")[:_MAX_THREAD_NAME_BYTES]
+                self.native.name_thread(thread.native_id, name.decode(errors="ignore"))
 
     def _identity(self) -> RunIdentity:
         return read_run_identity(os.environ, self._run_id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -32,12 +31,5 @@ def start_metadata(identity: RunIdentity, options: Mapping[str, object]) -> Json
 
 
 def stop_metadata(identity: RunIdentity) -> JsonObject:
-    """What is known only when it ends: ranks, as torch.distributed may have begun meanwhile, and threads."""
-    return {**asdict(identity), "thread_names": thread_names()}
-
-
-def thread_names() -> dict[str, str]:
-    """Python's names of the threads that run now, by OS thread id (a decimal string: a JSON key)."""
-    return {
-        str(thread.native_id): thread.name for thread in threading.enumerate() if thread.native_id is not None
-    }
+    """What is known only when it ends: ranks, as torch.distributed may have begun meanwhile."""
+    return asdict(identity)
