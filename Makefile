@@ -9,7 +9,8 @@ JOBS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Quiet twice: no warnings about the machine's own package sources either.
+PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 SAY = @printf '==> %s\n'
 
 BUILD_FILES := pyproject.toml $(shell find . -name CMakeLists.txt -not -path './.venv/*' -not -path './build/*')
