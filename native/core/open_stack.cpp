@@ -38,7 +38,7 @@ void OpenStack::leave_empty_segments() noexcept {
 
 void OpenStack::pop_tombstones() noexcept {
   leave_empty_segments();
-  while (top_->key.load(std::memory_order_relaxed) == tombstone()) {
+  while (top_->key.load(std::memory_order_acquire) == tombstone()) {
     top_->key.store(nullptr, std::memory_order_relaxed);
     --top_;
     leave_empty_segments();

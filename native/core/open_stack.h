@@ -26,7 +26,8 @@ class OpenStack {
 
   // Whether `push` may be called. When not: `make_room`, then ask again.
   bool has_room() noexcept {
-    if (top_->key.load(std::memory_order_relaxed) == tombstone()) [[unlikely]] {
+    // Acquire: the place is written again only after the claim that left the tombstone has read it.
+    if (top_->key.load(std::memory_order_acquire) == tombstone()) [[unlikely]] {
       pop_tombstones();
     }
     return top_ != last_ || enter_next_segment();
