@@ -56,6 +56,10 @@ class Browser:
         features = [{"name": name, "value": value} for name, value in media.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         self.driver.get(path.as_uri())
+        # What is sized by the layout is drawn again after the first one; elements found before that are gone.
+        self.driver.execute_async_script(
+            "const done = arguments[0], next = requestAnimationFrame; next(() => next(() => next(done)));"
+        )
 
     def find(self, selector: str) -> WebElement:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
