@@ -67,6 +67,9 @@ def check_structure(spans: list[Span]) -> None:
             assert (link.trace_id, link.span_id) in by_id
         if span.name == "torch.step":
             continue
+        if is_crossing(span):
+            check_crossing(span, by_id)
+            continue
         parent = by_id[span.trace_id, span.parent_span_id]
         assert parent.start_time_unix_nano <= span.start_time_unix_nano
         assert span.end_time_unix_nano <= parent.end_time_unix_nano
@@ -74,3 +77,22 @@ def check_structure(spans: list[Span]) -> None:
     for earlier, later in pairwise(ordered):
         assert earlier.end_time_unix_nano <= later.start_time_unix_nano
         assert earlier.span_id in {link.span_id for link in later.links}
+
+
+def is_crossing(span: Span) -> bool:
+    return any(item.key == "torch.step.crossing" and item.value.bool_value for item in span.attributes)
+
+
+def check_crossing(span: Span, by_id: dict[tuple[bytes, bytes], Span]) -> None:
+    """What outlasts its step stands beside it.
+
+    Here only the frames around a `torch.jit.fork` may: its future is done before they end, so the step can be
+    over by the time its thread gets a processor again. All other threads are joined within the step.
+    """
+    assert span.name in {"forked", "<forked function>"}
+    enclosing = by_id.get((span.trace_id, span.parent_span_id))
+    assert enclosing is None or is_crossing(enclosing)
+    (step,) = [by_id[link.trace_id, link.span_id] for link in span.links]
+    assert step.name == "torch.step"
+    assert step.start_time_unix_nano <= span.start_time_unix_nano
+    assert step.end_time_unix_nano < span.end_time_unix_nano
