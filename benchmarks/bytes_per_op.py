@@ -12,6 +12,7 @@ import torch
 
 from benchmarks.rows import Row, Target
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 
 _TARGET = Target("at most", 64, of="ours")
 
@@ -34,7 +35,7 @@ def _file_bytes_per_op(steps: int, *, record_shapes: bool) -> tuple[float, int]:
     train = _training_steps(steps)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.tprof"
-        capture = Capture(path, record_shapes=record_shapes, buffer_size_bytes=1 << 30)
+        capture = Capture(path, CaptureOptions(record_shapes=record_shapes, buffer_size_bytes=1 << 30))
         capture.start()
         train()
         recording = capture.stop()

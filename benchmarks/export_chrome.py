@@ -15,6 +15,7 @@ from benchmarks.pairing import elapsed_ns, paired
 from benchmarks.rows import Row, Target
 from otel_torchprof.exporters import export
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import Recording, RecordingBuilder
 
 _RECORDING_BYTES = 256 << 20
@@ -29,7 +30,7 @@ def _work(iterations: int) -> None:
 
 
 def _recorded(iterations: int) -> Recording:
-    capture = Capture(buffer_size_bytes=_RECORDING_BYTES)
+    capture = Capture(options=CaptureOptions(buffer_size_bytes=_RECORDING_BYTES))
     capture.start()
     _work(iterations)
     return capture.stop()

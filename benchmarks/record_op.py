@@ -20,6 +20,7 @@ from benchmarks.pairing import paired
 from benchmarks.rows import Row, Target
 from otel_torchprof.recorder.bridge_build import compile_library
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recorder.torch_build import TorchBuild
 
 _NATIVE = Path(__file__).parent / "native"
@@ -89,7 +90,7 @@ def _ours_with_shapes() -> Iterator[None]:
 
 
 def _captured(record_shapes: bool) -> Iterator[None]:
-    capture = Capture(record_shapes=record_shapes)
+    capture = Capture(options=CaptureOptions(record_shapes=record_shapes))
     capture.start()
     try:
         yield

@@ -14,6 +14,7 @@ from benchmarks.pairing import paired
 from benchmarks.rows import Row, Target
 from otel_torchprof.analysis.averages import averages
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 
 _OPS_A_CALL = 2  # aten::add_ and aten::mul_
 _RECORDING_BYTES = 512 << 20
@@ -28,7 +29,7 @@ def _record(events: int) -> None:
 
 
 def _ours(events: int) -> float:
-    capture = Capture(buffer_size_bytes=_RECORDING_BYTES)
+    capture = Capture(options=CaptureOptions(buffer_size_bytes=_RECORDING_BYTES))
     capture.start()
     _record(events)
     start_ns = time.perf_counter_ns()

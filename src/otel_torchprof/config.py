@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 
 _logger = logging.getLogger(__name__)
@@ -59,6 +61,10 @@ class Settings:
     interval_s: float = 600.0
     step: StepRule = StepRule.AUTO
     record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_modules: bool = False
+    counters: tuple[str, ...] = ()
     max_spans_per_trace: int = 2_000
     max_trace_bytes: int = 2_000_000
     min_span_duration_us: float = 0.0
@@ -74,6 +80,17 @@ class Settings:
     def make_schedule(self) -> Schedule:
         """Return a fresh schedule, at its start."""
         return self.schedule or IntervalSchedule(self.interval_s)
+
+    def capture_options(self) -> CaptureOptions:
+        """Return how each capture is configured."""
+        return CaptureOptions(
+            record_shapes=self.record_shapes,
+            profile_memory=self.profile_memory,
+            with_stack=self.with_stack,
+            with_modules=self.with_modules,
+            counters=self.counters,
+            buffer_size_bytes=self.buffer_size_mb << 20,
+        )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Settings:
@@ -119,6 +136,10 @@ class Configuration:
     interval: float | None = None
     step: str | None = None
     record_shapes: bool | None = None
+    profile_memory: bool | None = None
+    with_stack: bool | None = None
+    with_modules: bool | None = None
+    counters: str | None = None
     max_spans_per_trace: int | None = None
     max_trace_bytes: int | str | None = None
     min_span_duration_us: float | None = None
@@ -221,6 +242,8 @@ def _whole_number(least: int, most: int = _MAX_COUNT) -> Callable[[str], int]:
     return parse
 
 
+_COUNTER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+
 _SIZE_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
 
@@ -230,6 +253,14 @@ def _size_bytes(text: str) -> int:
         if lowered.endswith(suffix):
             return int(_number(least=0, most=_MAX_COUNT // factor)(lowered.removesuffix(suffix)) * factor)
     return _whole_number(0)(lowered)
+
+
+def _counter_names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.rstrip(",").split(","))
+    for name in names:
+        if not _COUNTER_NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an event")
+    return names
 
 
 def _directory(text: str) -> Path:
@@ -264,6 +295,20 @@ SETTINGS = (
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_RECORD_SHAPES, "record_shapes", _boolean, "true or false", _IGNORED
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_PROFILE_MEMORY, "profile_memory", _boolean, "true or false", _IGNORED
+    ),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_WITH_STACK, "with_stack", _boolean, "true or false", _IGNORED),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_WITH_MODULES, "with_modules", _boolean, "true or false", _IGNORED
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_COUNTERS,
+        "counters",
+        _counter_names,
+        "names of events like task-clock,page-faults",
+        _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,

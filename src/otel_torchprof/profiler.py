@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions
 from otel_torchprof.recorder.steps import StepSource, process_steps
 from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
 
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from otel_torchprof.recorder.capture import Capture
     from otel_torchprof.recording import Recording
 
-_DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
-
 
 class profile:
     """Records every op of every thread from `start()` to `stop()`, or inside `with`.
@@ -26,6 +26,10 @@ class profile:
 
     Args:
         record_shapes: also record shapes, dtypes, strides and plain values of the inputs of ops.
+        profile_memory: also record every allocation and free.
+        with_stack: also record Python calls.
+        with_modules: also record calls of `nn.Module`s, with their paths.
+        counters: names of perf events to count, as `perf list` has them.
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
             into memory; `prof.recording.save(path)` saves that.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
@@ -35,12 +39,22 @@ class profile:
         self,
         *,
         record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        counters: Sequence[str] = (),
         path: str | os.PathLike[str] | None = None,
-        buffer_size_bytes: int = _DEFAULT_BUFFER_SIZE_BYTES,
+        buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
     ) -> None:
-        self.record_shapes = record_shapes
+        self.options = CaptureOptions(
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_modules=with_modules,
+            counters=tuple(counters),
+            buffer_size_bytes=buffer_size_bytes,
+        )
         self.path = path
-        self.buffer_size_bytes = buffer_size_bytes
         self.step_num = 0
         self._capture: Capture | None = None
         self._recording: Recording | None = None
@@ -70,9 +84,7 @@ class profile:
         importlib.import_module("torch")
         from otel_torchprof.recorder.capture import Capture
 
-        capture = Capture(
-            self.path, record_shapes=self.record_shapes, buffer_size_bytes=self.buffer_size_bytes
-        )
+        capture = Capture(self.path, self.options)
         capture.start()
         capture.begin_step(0, flags=STEP_HAS_NUMBER | STEP_PARTIAL)
         self._capture = capture

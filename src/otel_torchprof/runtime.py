@@ -97,8 +97,7 @@ class Runtime:
 
         return Capture(
             path,
-            record_shapes=self.settings.record_shapes,
-            buffer_size_bytes=self.settings.buffer_size_mb << 20,
+            self.settings.capture_options(),
             run_id=self._sink.identity.run_id,
         )
 

@@ -199,8 +199,9 @@ def test_no_tensor_is_kept_alive() -> None:
     x = torch.ones(3)
     gone = weakref.ref(x)
     from otel_torchprof.recorder.capture import Capture
+    from otel_torchprof.recorder.capture_options import CaptureOptions
 
-    capture = Capture(record_shapes=True)
+    capture = Capture(options=CaptureOptions(record_shapes=True))
     capture.start()
     torch.stack([x, x]).sum()
     del x

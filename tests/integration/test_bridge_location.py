@@ -178,7 +178,8 @@ shutil.copytree(Path(core.__file__).parent / "bridge", package / "bridge")
 bridge_location._package_dir = lambda: package
 import torch
 from otel_torchprof.recorder.capture import Capture
-capture = Capture(record_shapes=True)
+from otel_torchprof.recorder.capture_options import CaptureOptions
+capture = Capture(options=CaptureOptions(record_shapes=True))
 capture.start()
 torch.ones(2, 3)
 recording = capture.stop()

@@ -19,6 +19,7 @@ import torch
 from torch.profiler import record_function
 
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventFlags, Recording
 from otel_torchprof.version import __version__
 from tests.support.recorded_ops import USER_SCOPE, kineto_events, names_of, ops_of, record
@@ -56,7 +57,9 @@ def test_a_capture_that_was_never_started_stops() -> None:
 
 
 def test_captures_at_the_same_time_all_see_their_events() -> None:
-    captures = [Capture(record_shapes=shapes) for shapes in (False, True, False, True)]
+    captures = [
+        Capture(options=CaptureOptions(record_shapes=shapes)) for shapes in (False, True, False, True)
+    ]
     for number, capture in enumerate(captures):
         capture.start()
         torch.full((1,), number)
@@ -102,7 +105,11 @@ def test_what_the_recording_says_of_the_process(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("SECRET_TOKEN", "do-not-record-me")
-    recording = record(lambda: torch.ones(1), record_shapes=True, metadata={"model": "tiny"}, run_id="run-7")
+    options = CaptureOptions(record_shapes=True)
+    capture = Capture(options=options, metadata={"model": "tiny"}, run_id="run-7")
+    capture.start()
+    torch.ones(1)
+    recording = capture.stop()
     assert recording.metadata["run_id"] == "run-7"
     assert (recording.metadata["rank"], recording.metadata["world_size"]) == (1, 4)
     assert recording.metadata["torch_version"] == torch.__version__

@@ -17,6 +17,7 @@ PREAMBLE = """
 import os, signal, sys, threading, time
 import torch
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 
 path = sys.argv[1]
 """
@@ -78,7 +79,7 @@ def test_exit_with_a_user_scope_open(path: Path) -> None:
 def test_daemon_threads_run_ops_while_the_interpreter_ends(path: Path) -> None:
     succeed(
         """
-        capture = Capture(path, record_shapes=True)
+        capture = Capture(path, CaptureOptions(record_shapes=True))
         capture.start()
         running = threading.Barrier(5)
         def run():

@@ -16,6 +16,7 @@ from torch.profiler._trace_validator import validate_trace
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording, TensorInput, TrackKind
 from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
 from tests.support.training_loop import ODD_NAMES, run_steps
@@ -26,7 +27,7 @@ STEPS = 3
 @pytest.fixture(scope="module")
 def loop() -> Recording:
     """The loop, recorded by us, with shapes."""
-    capture = Capture(record_shapes=True)
+    capture = Capture(options=CaptureOptions(record_shapes=True))
     capture.start()
     numbers = iter(range(1, STEPS + 1))
     capture.begin_step(0)

@@ -15,6 +15,7 @@ import torch
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import RecordingBuilder
 from tests.support.training_loop import run_steps
 
@@ -56,7 +57,7 @@ def operators(data: Any) -> Counter[str]:
 
 
 def test_the_views_of_one_loop_are_those_of_kinetos_export(tmp_path: Path) -> None:
-    capture = Capture(record_shapes=True)
+    capture = Capture(options=CaptureOptions(record_shapes=True))
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
     ) as profiler:

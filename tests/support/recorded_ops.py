@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
 
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import Recording
 
 # The scopes of at::RecordScope that torch 2.13 uses here.
@@ -33,9 +35,9 @@ class Op:
     flags: int
 
 
-def record(work: Callable[[], object], **options: Any) -> Recording:
-    """Records `work` with the given options of Capture."""
-    capture = Capture(**options)
+def record(work: Callable[[], object], path: Path | None = None, **options: Any) -> Recording:
+    """Records `work` with the given CaptureOptions."""
+    capture = Capture(path, CaptureOptions(**options))
     capture.start()
     try:
         work()

@@ -7,16 +7,20 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from otel_torchprof._native import core
 from otel_torchprof.recorder.bridge import Bridge, load_bridge
-from otel_torchprof.recorder.capture_metadata import JsonObject, start_metadata, stop_metadata
+from otel_torchprof.recorder.capture_metadata import start_metadata, stop_metadata
+from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.sources import SourceTarget, wanted_sources
+from otel_torchprof.recorder.sources.group import SourceGroup
 from otel_torchprof.recording import Recording
 from otel_torchprof.run_identity import RunIdentity, read_run_identity
 
-DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
+_DEFAULT_OPTIONS = CaptureOptions()
 
 # ThreadRecord::name of native/core/layout.h.
 _MAX_THREAD_NAME_BYTES = 39
@@ -33,9 +37,8 @@ class Capture:
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
+        options: CaptureOptions = _DEFAULT_OPTIONS,
         *,
-        record_shapes: bool = False,
-        buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         metadata: Mapping[str, object] | None = None,
         run_id: str | None = None,
     ) -> None:
@@ -43,8 +46,7 @@ class Capture:
 
         Args:
             path: the `.tprof` file to record into; None records into memory.
-            record_shapes: also record shapes, dtypes, strides and concrete values of the inputs of ops.
-            buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
+            options: what to record beside the ops, and the bound on the recording.
             metadata: JSON values to keep with the recording, beside those of `capture_metadata`.
             run_id: id of the run; None takes the launcher's, else a random one.
 
@@ -52,8 +54,7 @@ class Capture:
             TypeError, ValueError: `metadata` cannot be written as JSON.
         """
         self.path = None if path is None else Path(path)
-        self._record_shapes = record_shapes
-        self._buffer_size_bytes = buffer_size_bytes
+        self._options = options
         self._metadata = _to_json(dict(metadata or {}))
         self._run_id = run_id
         self._session: _Session | None = None
@@ -86,13 +87,9 @@ class Capture:
         if self._session is not None:
             raise RuntimeError("a capture records once: make another")
         bridge = load_bridge()
-        native = core.Capture(self.path, self._buffer_size_bytes)
+        native = core.Capture(self.path, self._options.buffer_size_bytes)
         session = _Session(native, bridge, self._run_id, self.path)
-        options: JsonObject = {
-            "record_shapes": self._record_shapes,
-            "buffer_size_bytes": self._buffer_size_bytes,
-        }
-        session.start(options, self._metadata, record_inputs=self._record_shapes)
+        session.start(self._options, self._metadata)
         self._session = session
         self._finalizer = weakref.finalize(self, session.stop)
 
@@ -118,6 +115,7 @@ class Capture:
             links: further contexts the step serves, 24 bytes each.
         """
         if self._session is not None and self._session.active:
+            self._session.sources.step_begins()
             self._session.native.begin_step(number, phase, flags, context, context_trace_flags, links)
 
     def end_step(self) -> None:
@@ -156,6 +154,7 @@ class _Session:
         self._save_path = path if native.fallback_reason else None
         self._process_id = os.getpid()
         self._slot = -1
+        self.sources = SourceGroup(())
         self._stopping = threading.Lock()
 
     @property
@@ -166,12 +165,16 @@ class _Session:
     def active(self) -> bool:
         return self._slot >= 0 and not self.forked
 
-    def start(self, options: JsonObject, metadata: bytes, *, record_inputs: bool) -> None:
+    def start(self, options: CaptureOptions, metadata: bytes) -> None:
         self._slot = self.native.start()
         try:
-            self.native.add_metadata(_to_json(start_metadata(self._identity(), options)))
+            self.native.add_metadata(_to_json(start_metadata(self._identity(), asdict(options))))
             self.native.add_metadata(metadata)
-            self._bridge.enable(self._slot, record_inputs=record_inputs)
+            self._bridge.enable(self._slot, record_inputs=options.record_shapes)
+            self.sources = SourceGroup(wanted_sources(options))
+            self.sources.start(SourceTarget(self.native, self._slot, self._bridge))
+            if self.sources.states:
+                self.native.add_metadata(_to_json({"sources": self.sources.states}))
         except BaseException:
             self.stop()
             raise
@@ -183,6 +186,7 @@ class _Session:
             slot, self._slot = self._slot, -1
             if slot < 0:
                 return
+            self.sources.stop()
             self._bridge.disable(slot)
             try:
                 self._name_threads()

@@ -1,0 +1,28 @@
+"""What a capture records, beside the ops themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """How a capture is configured.
+
+    Attributes:
+        record_shapes: shapes, dtypes, strides and concrete values of the inputs of ops.
+        profile_memory: every allocation and free.
+        with_stack: Python calls.
+        with_modules: calls of `nn.Module`s, with their paths.
+        counters: names of perf events, as `perf list` has them.
+        buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
+    """
+
+    record_shapes: bool = False
+    profile_memory: bool = False
+    with_stack: bool = False
+    with_modules: bool = False
+    counters: tuple[str, ...] = ()
+    buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES
