@@ -76,7 +76,8 @@ void bind_side_tables(nb::module_& m) {
   nb::borrow<nb::class_<Recording>>(m.attr("Recording"))
       .def_prop_ro("device_records", table_bytes<&Recording::devices>())
       .def_prop_ro("counter_records", table_bytes<&Recording::counters>())
-      .def_prop_ro("memory_records", table_bytes<&Recording::memory>());
+      .def_prop_ro("memory_records", table_bytes<&Recording::memory>())
+      .def_prop_ro("arguments_records", table_bytes<&Recording::arguments>());
   nb::borrow<nb::class_<RecordingBuilder>>(m.attr("RecordingBuilder"))
       .def(
           "add_payload",
@@ -88,6 +89,8 @@ void bind_side_tables(nb::module_& m) {
       .def("add_counter_records", add_records<CounterRecord, &RecordingBuilder::add_counter>,
            nb::arg("records"))
       .def("add_memory_records", add_records<MemoryRecord, &RecordingBuilder::add_memory>, nb::arg("records"))
+      .def("add_arguments_records", add_records<ArgumentsRecord, &RecordingBuilder::add_arguments>,
+           nb::arg("records"))
       .def("add_links", add_links, nb::arg("from_event"), nb::arg("to_event"), nb::arg("type"))
       .def("finish_mended", finish_mended, nb::arg("rounding_ns"), nb::arg("stream_ns"));
 }

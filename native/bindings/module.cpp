@@ -7,6 +7,7 @@ void bind_chrome(nb::module_& m);
 void bind_recording(nb::module_& m);
 void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
+void bind_trace_json(nb::module_& m);
 
 NB_MODULE(core, m) {
   m.doc() = "Native core of otel-torchprof: recorder, recordings, span encoding.";
@@ -18,4 +19,5 @@ NB_MODULE(core, m) {
   bind_capture(m);
   bind_spans(m);
   bind_chrome(m);
+  bind_trace_json(m);
 }

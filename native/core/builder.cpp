@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/inputs_encoding.h"
+#include "core/json_scanner.h"
 #include "core/side_table_order.h"
 
 namespace torchprof {
@@ -104,6 +105,20 @@ void RecordingBuilder::add_memory(const MemoryRecord& record) {
   const auto time_ns = static_cast<std::int64_t>(record.time);
   cover(time_ns, time_ns);
   recording_.memory.push_back(record);
+}
+
+void RecordingBuilder::add_arguments(const ArgumentsRecord& record) {
+  if (record.event >= recording_.events.size()) throw std::invalid_argument("arguments of no event");
+  if (record.text >= recording_.strings.size()) {
+    throw std::invalid_argument("arguments that are no string of this builder");
+  }
+  if (are_arguments_.size() <= record.text) are_arguments_.resize(recording_.strings.size());
+  const std::string_view text = recording_.strings.name(record.text);
+  if (!are_arguments_[record.text] && (text.size() > kMaxArgumentsBytes || !is_json_object(text))) {
+    throw std::invalid_argument("arguments that are no JSON object, or too long");
+  }
+  are_arguments_[record.text] = true;
+  recording_.arguments.push_back(record);
 }
 
 void RecordingBuilder::add_step(Step step) {

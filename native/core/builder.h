@@ -47,6 +47,8 @@ class RecordingBuilder {
   void add_device(const DeviceRecord& record);
   void add_counter(const CounterRecord& record);
   void add_memory(const MemoryRecord& record);
+  // Throws also when the text is no JSON object or too long.
+  void add_arguments(const ArgumentsRecord& record);
   void add_step(Step step);
   void add_link(std::uint64_t from_event, std::uint64_t to_event, LinkType type);
   // One JSON object; later keys win over earlier ones.
@@ -68,6 +70,7 @@ class RecordingBuilder {
   Recording recording_;
   std::unordered_map<std::string, std::uint32_t> string_ids_;
   std::shared_ptr<std::vector<std::uint8_t>> payload_;
+  std::vector<bool> are_arguments_;  // by string id: known to be a JSON object that is not too long
   bool covers_something_ = false;
 };
 

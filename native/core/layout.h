@@ -25,6 +25,7 @@ inline constexpr std::uint32_t kChunkMagic = 0x4B4E4843;  // "CHNK"
 inline constexpr std::uint64_t kGranuleBytes = std::uint64_t{16} * 1024;
 inline constexpr std::uint64_t kMaxChunkBytes = std::uint64_t{1024} * 1024;
 inline constexpr std::uint64_t kPayloadAlignBytes = 8;
+inline constexpr std::uint64_t kMaxArgumentsBytes = std::uint64_t{256} * 1024;
 
 // What the timestamps of a recording count.
 enum class ClockSource : std::uint32_t { kTsc = 0, kCntvct = 1, kMonotonicRaw = 2, kUnixNs = 3 };
@@ -78,16 +79,17 @@ enum class ChunkKind : std::uint16_t {
   // Bytes, referred to by file offset / kPayloadAlignBytes. Inputs of an op: u32 size, then as many
   // bytes. Links of a step: StepRecord::links_count entries, no size before them.
   kPayload = 2,
-  kStrings = 3,    // StringEntry + bytes, 8-byte aligned
-  kThreads = 4,    // ThreadRecord
-  kSteps = 5,      // StepRecord
-  kMetadata = 6,   // UTF-8 JSON objects, one a line; later keys win
-  kEvents = 7,     // EventRecord: any event of a saved Recording
-  kTracks = 8,     // TrackRecord
-  kLinks = 9,      // LinkRecord
-  kDevice = 10,    // DeviceRecord
-  kCounters = 11,  // CounterRecord
-  kMemory = 12,    // MemoryRecord
+  kStrings = 3,     // StringEntry + bytes, 8-byte aligned
+  kThreads = 4,     // ThreadRecord
+  kSteps = 5,       // StepRecord
+  kMetadata = 6,    // UTF-8 JSON objects, one a line; later keys win
+  kEvents = 7,      // EventRecord: any event of a saved Recording
+  kTracks = 8,      // TrackRecord
+  kLinks = 9,       // LinkRecord
+  kDevice = 10,     // DeviceRecord
+  kCounters = 11,   // CounterRecord
+  kMemory = 12,     // MemoryRecord
+  kArguments = 16,  // ArgumentsRecord
 };
 
 struct ChunkHeader {
@@ -282,6 +284,14 @@ struct MemoryRecord {
   std::uint8_t reserved[7];
 };
 static_assert(sizeof(MemoryRecord) == 64);
+
+// What a trace said of an event that nothing else here holds: a JSON object, at most kMaxArgumentsBytes long.
+struct ArgumentsRecord {
+  std::uint64_t event;  // as DeviceRecord::event
+  std::uint32_t text;   // string id
+  std::uint32_t reserved;
+};
+static_assert(sizeof(ArgumentsRecord) == 16);
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

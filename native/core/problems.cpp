@@ -42,6 +42,8 @@ std::string_view read_problem_name(ReadProblem problem) noexcept {
       return "link_target_missing";
     case ReadProblem::kSideRowWithoutEvent:
       return "side_row_without_event";
+    case ReadProblem::kDamagedArguments:
+      return "damaged_arguments";
     case ReadProblem::kRowsOutOfOrder:
       return "rows_out_of_order";
     case ReadProblem::kMetadataTooLong:

@@ -31,6 +31,7 @@ enum class ReadProblem : std::uint8_t {
   kLinkTargetMissing,    // a link from or to an event that is not there; left out
   kSideRowWithoutEvent,  // what a device, counter or memory table says of an event that is not there; left
                          // out
+  kDamagedArguments,     // arguments that are no JSON object, or too long; left out
   kRowsOutOfOrder,       // rows had to be sorted (counted once a file)
   kMetadataTooLong,      // more metadata lines than kMaxMetadataLines; the rest is left out
   kClockNotCalibrated,   // no usable pair of clock readings: durations are only estimated

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/arguments_reader.h"
 #include "core/chunk_index.h"
 #include "core/event_reader.h"
 #include "core/file_image.h"
@@ -121,6 +122,8 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.devices = std::move(side_tables.devices);
   recording.counters = std::move(side_tables.counters);
   recording.memory = std::move(side_tables.memory);
+  recording.arguments =
+      read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
   order_side_tables(recording, new_rows);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   recording.metadata_json = read_metadata(file, chunks, problems);

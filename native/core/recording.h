@@ -106,10 +106,11 @@ struct Recording {
   std::vector<Track> tracks;
   std::vector<Step> steps;
   // What few events have stands beside them, as it is laid out in a file but with rows and StringPool ids for
-  // numbers, tracks for threads and unix ns for times. Devices by event, the others by time.
+  // numbers, tracks for threads and unix ns for times. Devices and arguments by event, the others by time.
   std::vector<DeviceRecord> devices;
   std::vector<CounterRecord> counters;
   std::vector<MemoryRecord> memory;
+  std::vector<ArgumentsRecord> arguments;
   LinkTable links;  // explicit links only; forward-backward ones follow from sequence numbers
   StringPool strings;
   std::vector<std::string> metadata_json;  // JSON objects in order of writing; later keys win

@@ -27,10 +27,12 @@ void renumber(std::vector<Record>& records, const std::vector<std::uint64_t>& ne
 void order_side_tables(Recording& recording, const std::vector<std::uint64_t>& new_rows) {
   if (!new_rows.empty()) {
     for (DeviceRecord& record : recording.devices) record.event = new_rows[record.event];
+    for (ArgumentsRecord& record : recording.arguments) record.event = new_rows[record.event];
     renumber(recording.counters, new_rows);
     renumber(recording.memory, new_rows);
   }
   sort_by(recording.devices, [](const DeviceRecord& record) { return record.event; });
+  sort_by(recording.arguments, [](const ArgumentsRecord& record) { return record.event; });
   const auto time_ns = [](const auto& record) { return static_cast<std::int64_t>(record.time); };
   sort_by(recording.counters, time_ns);
   sort_by(recording.memory, time_ns);

@@ -1,5 +1,5 @@
-// The order of a recording's events and of the tables beside them: devices by event, counters and memory by
-// time.
+// The order of a recording's events and of the tables beside them: devices and arguments by event, counters
+// and memory by time.
 #pragma once
 
 #include <cstdint>

@@ -51,6 +51,8 @@ std::vector<const CounterRecord*> ChromeArguments::counters_of_events() const {
 void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_intact) {
   advance(row);
   ArgumentList arguments(text);
+  // First: should one of them be called like one of ours, readers take the last.
+  write_others(arguments, row);
   switch (static_cast<EventKind>(recording_.events.kind[row])) {
     case EventKind::kOp:
     case EventKind::kUser:
@@ -201,6 +203,17 @@ void ChromeArguments::write_counters(ArgumentList& arguments, std::uint64_t row)
     text.string(recording_.strings.name(counter.name));
     text.raw(":");
     text.number(counter.value);
+  }
+}
+
+void ChromeArguments::write_others(ArgumentList& arguments, std::uint64_t row) {
+  const std::vector<ArgumentsRecord>& others = recording_.arguments;
+  while (next_other_ < others.size() && others[next_other_].event < row) ++next_other_;
+  for (; next_other_ < others.size() && others[next_other_].event == row; ++next_other_) {
+    std::string_view members = recording_.strings.name(others[next_other_].text);
+    members.remove_prefix(members.find('{') + 1);
+    members.remove_suffix(members.size() - members.rfind('}'));
+    if (members.find('"') != std::string_view::npos) arguments.next(members);
   }
 }
 

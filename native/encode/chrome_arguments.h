@@ -54,6 +54,7 @@ class ChromeArguments {
   void write_work(ArgumentList& arguments, std::uint64_t row) const;
   void write_sync(ArgumentList& arguments, std::uint64_t row) const;
   void write_counters(ArgumentList& arguments, std::uint64_t row);
+  void write_others(ArgumentList& arguments, std::uint64_t row);
   [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
   void advance(std::uint64_t row);
 
@@ -64,6 +65,7 @@ class ChromeArguments {
   const DeviceRecord* device_ = nullptr;  // of the current row, nullptr = none
   std::vector<const CounterRecord*> counters_ = counters_of_events();
   std::size_t next_counter_ = 0;
+  std::size_t next_other_ = 0;
 
   [[nodiscard]] std::vector<const CounterRecord*> counters_of_events() const;
 };

@@ -5,14 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
+
 namespace torchprof {
 
 // The longest attribute value: Tempo cuts at 2,048 bytes.
 inline constexpr std::size_t kMaxValueBytes = 2047;
-
-// Bytes of the well-formed character that `text`, which is not empty, begins with; 0 when it is ill-formed
-// (Unicode table 3-7).
-[[nodiscard]] std::size_t character_bytes(std::string_view text) noexcept;
 
 // True when `text` is valid UTF-8 free of control characters (NUL among them).
 [[nodiscard]] bool is_clean_utf8(std::string_view text) noexcept;

@@ -33,7 +33,7 @@ class InputFile:
         self.path = Path(path)
         self.limits = limits
         self.truncated = False
-        """Set by `read`: the compressed data ended before its end mark."""
+        """Set by reading: the compressed data ended before its end mark."""
         self._file = _open_regular(self.path)
         self.compressed_bytes = os.fstat(self._file.fileno()).st_size
         magic = self._file.read(4)
@@ -63,10 +63,22 @@ class InputFile:
             del content[self._file.readinto(content) :]  # type: ignore[attr-defined]
             return content
         content = bytearray()
-        for block in self._blocks():
-            content += block
-            self._require_within_limits(len(content))
+        for piece in self.pieces():
+            content += piece
         return content
+
+    def pieces(self) -> Iterator[bytes]:
+        """The content as `read` returns it, about a megabyte at a time.
+
+        Raises:
+            UnreadableInputError: it is larger than the limits allow.
+        """
+        self._file.seek(0)
+        size_bytes = 0
+        for block in self._blocks():
+            size_bytes += len(block)
+            self._require_within_limits(size_bytes)
+            yield block
 
     def _read_head(self) -> bytes:
         head = bytearray()

@@ -24,12 +24,13 @@ from otel_torchprof.recording.kinds import (
     TrackKind,
 )
 from otel_torchprof.recording.recording import Recording
-from otel_torchprof.recording.side_tables import COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
+from otel_torchprof.recording.side_tables import ARGUMENTS_DTYPE, COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
 
 __all__ = [
+    "ARGUMENTS_DTYPE",
     "COUNTER_DTYPE",
     "DEVICE_DTYPE",
     "MEMORY_DTYPE",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -17,7 +18,7 @@ from otel_torchprof.recording.columns import EventColumns, LinkColumns
 from otel_torchprof.recording.inputs import InputValue, typed_inputs
 from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.metadata import merge_metadata
-from otel_torchprof.recording.side_tables import COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
+from otel_torchprof.recording.side_tables import ARGUMENTS_DTYPE, COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -95,6 +96,20 @@ class Recording:
     def devices(self) -> npt.NDArray[np.void]:
         """What only kernels, copies, synchronizations and their calls have, by row: see `DEVICE_DTYPE`."""
         return self._native.device_records.view(DEVICE_DTYPE)
+
+    @cached_property
+    def arguments(self) -> npt.NDArray[np.void]:
+        """What traces said of events that no column holds, by row: see `ARGUMENTS_DTYPE`."""
+        return self._native.arguments_records.view(ARGUMENTS_DTYPE)
+
+    def arguments_of(self, row: int) -> dict[str, Any]:
+        """What a trace said of an event that no column holds: of imported ones, and of few of those."""
+        records = self.arguments
+        first, end = np.searchsorted(records["event"], [row, row + 1])
+        found: dict[str, Any] = {}
+        for record in records[first:end]:
+            found.update(json.loads(self._native.string(int(record["text"]))))
+        return found
 
     @cached_property
     def counters(self) -> npt.NDArray[np.void]:

@@ -37,6 +37,9 @@ COUNTER_DTYPE = np.dtype(
     [("time_ns", "<i8"), ("event", "<i8"), ("track", "<u4"), ("name", "<u4"), ("value", "<f8")]
 )
 
+# What a trace said of an event that no column holds. `text` is a string id: of a JSON object.
+ARGUMENTS_DTYPE = np.dtype([("event", "<u8"), ("text", "<u4"), ("reserved", "<u4")])
+
 # An allocation (`size_bytes` > 0) or a free. Not known: `address` 0, totals -1.
 MEMORY_DTYPE = np.dtype(
     [

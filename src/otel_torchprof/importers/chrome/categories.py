@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from otel_torchprof.recording import EventKind
@@ -58,6 +59,34 @@ _CATEGORIES = {
 def category_of(text: object) -> Category:
     """What events of a category are; those of unknown ones are of kind OTHER, on a thread."""
     return _CATEGORIES.get(text.lower(), _OTHER) if isinstance(text, str) else _OTHER
+
+
+class CategoryClass(IntEnum):
+    """What decides which arguments of a complete event mean something; as in native code."""
+
+    OTHER = 0
+    DEVICE = 1
+    CALL = 2
+    COUNTERS = 3
+
+
+def _class_of(category: Category) -> CategoryClass:
+    if category.on_device:
+        return CategoryClass.DEVICE
+    is_call = category.kind in {EventKind.RUNTIME, EventKind.DRIVER}
+    return CategoryClass.CALL if is_call else CategoryClass.OTHER
+
+
+CATEGORY_CLASSES = {
+    **{text: _class_of(category) for text, category in _CATEGORIES.items()},
+    "cuda_profiler_range": CategoryClass.COUNTERS,
+}
+
+
+def category_class(text: object) -> CategoryClass:
+    """The class of events of a category."""
+    known = CATEGORY_CLASSES.get(text.lower()) if isinstance(text, str) else None
+    return CategoryClass.OTHER if known is None else known
 
 
 class CategoryTable(dict[Any, int]):

@@ -31,12 +31,18 @@ class TraceClock:
     def column(self, values: list[Any]) -> npt.NDArray[np.int64]:
         """Unix ns; NO_TIME, and a problem, for what is no time."""
         times = times_column(values)
-        known = times != NO_TIME
-        self._is_absolute = self._is_absolute or bool((np.abs(times[known]) > _ABSOLUTE_NS).any())
-        if not known.all():
+        unknown = int(np.count_nonzero(times == NO_TIME))
+        if unknown:
             missing = sum(value is None for value in values)
             self._report.add_problem("no_time", missing)
-            self._report.add_problem("bad_time", int(np.count_nonzero(~known)) - missing)
+            self._report.add_problem("bad_time", unknown - missing)
+        return self.from_base(times)
+
+    def from_base(self, base_times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """As `column`, of ns that count from the base of the trace; NO_TIME stays what it is."""
+        times: npt.NDArray[np.int64] = base_times.astype(np.int64)
+        known = times != NO_TIME
+        self._is_absolute = self._is_absolute or bool((np.abs(times[known]) > _ABSOLUTE_NS).any())
         if self._is_absolute and (zero := times == 0).any():
             self._report.add_problem("zero_time", int(np.count_nonzero(zero)))
             times[zero] = NO_TIME

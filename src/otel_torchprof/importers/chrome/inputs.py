@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from otel_torchprof.importers.chrome.schema import Arguments
+from otel_torchprof.importers.chrome.schema import NO_RAW, Arguments
 from otel_torchprof.importers.inputs_encoding import UNKNOWN, InputsEncoder, is_sizes
+from otel_torchprof.recording import RecordingBuilder
 
 # c10::ScalarType by value, by the names of C++ types that Kineto writes.
 _SCALAR_TYPES = {
@@ -26,21 +27,38 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 _LIST_OF = msgspec.json.Decoder(list[Any])
 
+# Sizes, types, strides and plain values as they stand in the trace; empty = not there.
+InputTexts = tuple[bytes, ...]
 
-def encode_inputs(arguments: Arguments) -> bytes:
+
+class InputsTable(dict[InputTexts, int]):
+    """Payloads by the texts of inputs: most ops of a loop come again with the same, encoded once."""
+
+    def __init__(self, builder: RecordingBuilder) -> None:
+        super().__init__()
+        self._builder = builder
+
+    def __missing__(self, texts: InputTexts) -> int:
+        encoded = encode_inputs(texts)
+        self[texts] = payload = self._builder.add_payload(encoded) if encoded else 0
+        return payload
+
+    def of(self, arguments: Arguments) -> int:
+        """The payload of an event, 0 = none."""
+        if arguments.input_types is NO_RAW and arguments.input_dims is NO_RAW:
+            return 0
+        raws = (
+            arguments.input_dims, arguments.input_types, arguments.input_strides, arguments.concrete_inputs,
+        )  # fmt: skip
+        return self[tuple(b"" if raw is NO_RAW else bytes(raw) for raw in raws)]
+
+
+def encode_inputs(texts: InputTexts) -> bytes:
     """The encoded inputs; empty when the lists are missing or are no lists.
 
     Sizes and dtypes are kept for every tensor; strides and plain values where the trace has them.
     """
-    dims, types, strides, values = (
-        _items(raw)
-        for raw in (
-            arguments.input_dims,
-            arguments.input_types,
-            arguments.input_strides,
-            arguments.concrete_inputs,
-        )
-    )
+    dims, types, strides, values = (_items(text) for text in texts)
     count = min(max(len(dims), len(types)), _MAX_ARGUMENTS)
     if count == 0:
         return b""
@@ -50,11 +68,11 @@ def encode_inputs(arguments: Arguments) -> bytes:
     return encoder.finish()
 
 
-def _items(raw: msgspec.Raw) -> list[Any]:
-    if not memoryview(raw).nbytes:
+def _items(text: bytes) -> list[Any]:
+    if not text:
         return []
     try:
-        return _LIST_OF.decode(raw)
+        return _LIST_OF.decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return []
 

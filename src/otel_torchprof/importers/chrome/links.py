@@ -3,13 +3,12 @@ sequence numbers. Nothing is linked that the trace does not say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.importers.chrome.schema import Event
-from otel_torchprof.importers.chrome.times import NO_TIME
+from otel_torchprof.importers.chrome.flows import FlowEnd, Flows
 from otel_torchprof.importers.columns import EventDraft
 from otel_torchprof.importers.report import ImportReport
 from otel_torchprof.recording import EventFlags, EventKind, LinkType, RecordingBuilder
@@ -18,60 +17,6 @@ Rows = npt.NDArray[np.int64]
 
 LAUNCHED_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC)
 CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
-
-# What flows of Kineto's categories mean, from 2021 to today.
-_LINK_TYPES = {
-    "fwdbwd": LinkType.FORWARD_BACKWARD,
-    "forward_backward": LinkType.FORWARD_BACKWARD,
-    "ac2g": LinkType.LAUNCH,
-    "async": LinkType.LAUNCH,
-    "async_cpu_to_gpu": LinkType.LAUNCH,
-    "async_gpu": LinkType.LAUNCH,
-}
-
-# One end of a flow: a track and a time.
-FlowEnd = tuple[int, int]
-
-
-class Flows:
-    """The flows of a trace, by what they mean and their id; ids of other categories are other flows."""
-
-    def __init__(self) -> None:
-        self.starts: dict[LinkType, dict[object, FlowEnd]] = {link_type: {} for link_type in LinkType}
-        self.ends: dict[LinkType, list[tuple[object, FlowEnd]]] = {link_type: [] for link_type in LinkType}
-
-    def add(self, events: Sequence[Event], tracks: Sequence[int], times: Sequence[int]) -> None:
-        """Takes ends of one kind, with the track and the time (or NO_TIME) of each.
-
-        A flow may have one start ("s") and several ends ("t" and "f").
-        """
-        for event, track, time_ns in zip(events, tracks, times, strict=True):
-            if time_ns == NO_TIME:
-                continue
-            category, key = event.cat, event.id
-            link_type = _LINK_TYPES.get(category)  # type: ignore[arg-type]
-            if link_type is None:
-                link_type, key = LinkType.OTHER, (category, key)  # type: ignore[assignment]
-            if event.ph == "s":
-                self.starts[link_type][key] = (track, time_ns)
-            else:
-                self.ends[link_type].append((key, (track, time_ns)))
-
-    def count_orphans(self, report: ImportReport) -> None:
-        """Counts the flows that have only one end."""
-        for link_type in LinkType:
-            starts = self.starts[link_type]
-            ends = self.ends[link_type]
-            report.add_problem("flow_end_without_start", sum(key not in starts for key, _end in ends))
-            ended = {key for key, _end in ends}
-            report.add_problem("flow_start_without_end", sum(key not in ended for key in starts))
-
-    def whole(self, link_type: LinkType) -> Iterator[tuple[FlowEnd, FlowEnd]]:
-        """The flows with both ends, once for each end."""
-        starts = self.starts[link_type]
-        for key, end in self.ends[link_type]:
-            if key in starts:
-                yield starts[key], end
 
 
 class SliceIndex:
@@ -124,7 +69,7 @@ def add_launch_links(
     calls = np.flatnonzero(np.isin(kinds, CALL_KINDS) & (correlation >= 0))
     launchers = _by_correlation(correlation, start, launched, calls, report)
 
-    if (launchers < 0).any() and flows.ends[LinkType.LAUNCH]:
+    if (launchers < 0).any():
         _link_by_flows(draft, flows, launched, launchers, report)
     if (launchers < 0).any():
         by_external_id = ops_by_external_id()
@@ -149,9 +94,12 @@ def add_launch_links(
 def _link_by_flows(
     draft: EventDraft, flows: Flows, launched: Rows, launchers: Rows, report: ImportReport
 ) -> None:
+    pairs = list(flows.whole(LinkType.LAUNCH))
+    if not pairs:
+        return
     index = SliceIndex(draft)
     place_of = {int(row): place for place, row in enumerate(launched)}
-    for from_end, to_end in flows.whole(LinkType.LAUNCH):
+    for from_end, to_end in pairs:
         place = place_of.get(index.find(to_end))
         if place is None or launchers[place] >= 0:
             continue
@@ -167,7 +115,6 @@ def add_other_links(
     report: ImportReport,
 ) -> None:
     """Links backward to forward ops where sequence numbers do not say it already, and other flows."""
-    flows.count_orphans(report)
     derived = _derivable_backward_rows(draft, torch_thread_ids)
     index: SliceIndex | None = None
     for link_type in (LinkType.FORWARD_BACKWARD, LinkType.OTHER):

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.importers.chrome.schema import Arguments, Event
-from otel_torchprof.importers.numbers import int_column
+from otel_torchprof.importers.chrome.schema import Arguments
+from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.recording import MEMORY_DTYPE
 
+_INT32 = (1 << 31) - 1
 
-def memory_records(events: Sequence[tuple[Event, int]], tracks: Sequence[int]) -> npt.NDArray[np.void]:
-    """One record an event, given with its time; all have arguments."""
-    arguments = [event.args or Arguments() for event, _time in events]
-    records = np.zeros(len(events), dtype=MEMORY_DTYPE)
-    records["time_ns"] = [time for _event, time in events]
-    records["event"] = -1
-    records["track"] = tracks
-    records["address"] = np.maximum(int_column([known.address for known in arguments], 0), 0)
-    records["size_bytes"] = int_column([known.memory_bytes for known in arguments], 0)
-    allocated = int_column([known.total_allocated for known in arguments], -1)
-    records["total_allocated_bytes"] = np.maximum(allocated, -1)
-    reserved = int_column([known.total_reserved for known in arguments], -1)
-    records["total_reserved_bytes"] = np.maximum(reserved, -1)
-    records["device"] = int_column([known.device_id for known in arguments], -1, np.int32)
-    records["device_type"] = int_column([known.device_type for known in arguments], 0, np.uint8)
-    return records
+
+def memory_record(arguments: Arguments, time_ns: int, track: int) -> npt.NDArray[np.void]:
+    """The record of one instant."""
+    record = np.zeros(1, dtype=MEMORY_DTYPE)
+    record["time_ns"] = time_ns
+    record["event"] = -1
+    record["track"] = track
+    record["address"] = max(to_int(arguments.address, 0), 0)
+    record["size_bytes"] = to_int(arguments.memory_bytes, 0)
+    record["total_allocated_bytes"] = max(to_int(arguments.total_allocated, -1), -1)
+    record["total_reserved_bytes"] = max(to_int(arguments.total_reserved, -1), -1)
+    record["device"] = to_int(arguments.device_id, -1, -_INT32 - 1, _INT32)
+    record["device_type"] = to_int(arguments.device_type, 0, 0, 255)
+    return record

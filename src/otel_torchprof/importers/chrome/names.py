@@ -48,20 +48,37 @@ class NameTable(dict[Any, int]):
             text = text[: self._max_characters]
         number = self._builder.add_name(text)
         self[name] = number
-        if number >= len(self._classes):
-            self._classes.extend([NameClass.PLAIN] * (number + 1 - len(self._classes)))
-        self._classes[number] = _class_of(text)
+        self._set_class(number, _class_of(text))
         if step := _STEP.fullmatch(text):
             self.step_numbers[number] = int(step[1])
         return number
 
-    def exact(self, hexadecimal: Any, number: int) -> int:
-        """The id of a name given as bytes, as text cannot hold it; `number` where it is no such thing."""
+    def number(self, name: Any, overload: Any, hexadecimal: Any) -> int:
+        """The id of a name.
+
+        Args:
+            overload: its overload name, if that is a text.
+            hexadecimal: its bytes, if text cannot hold them and this is such a thing.
+        """
+        number = self[name]
         try:
-            name = bytes.fromhex(hexadecimal)
+            name_bytes = None if hexadecimal is None else bytes.fromhex(hexadecimal)
         except (TypeError, ValueError):
+            name_bytes = None
+        overload_bytes = _utf8(overload) if isinstance(overload, str) else b""
+        if name_bytes is None and not overload_bytes:
             return number
-        return self._builder.native.add_string(name[: self._max_characters])
+        if name_bytes is None:
+            name_bytes = _utf8(name) if isinstance(name, str) else b""
+        cut = self._max_characters
+        refined = self._builder.native.add_string(name_bytes[:cut], overload_bytes[:cut])
+        self._set_class(refined, NameClass(self._classes[number]))
+        return refined
+
+    def _set_class(self, number: int, name_class: NameClass) -> None:
+        if number >= len(self._classes):
+            self._classes.extend([NameClass.PLAIN] * (number + 1 - len(self._classes)))
+        self._classes[number] = name_class
 
     def refine_kinds(self, kinds: npt.NDArray[np.int64], names: npt.NDArray[np.int64]) -> None:
         """Tells apart by name what shares a category."""
@@ -69,6 +86,10 @@ class NameTable(dict[Any, int]):
         kinds[(kinds == EventKind.OP) & (classes == NameClass.USER)] = EventKind.USER
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.MODULE)] = EventKind.MODULE
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.BUILTIN)] = EventKind.PYTHON_C
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _class_of(name: str) -> NameClass:

@@ -51,8 +51,10 @@ class Arguments(Struct, gc=False):
     wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Any = field(default=None, name="wait_on_stream")
     wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
-    # Our own exporter's, of names that are not valid UTF-8.
+    # Our own exporter's: of names that are not valid UTF-8, of events that were open at the end.
     name_bytes: Any = field(default=None, name="Name bytes")
+    overload_name: Any = field(default=None, name="Overload name")
+    finished: Any = None
     # Of "[memory]" instants.
     memory_bytes: Any = field(default=None, name="Bytes")
     address: Any = field(default=None, name="Addr")
@@ -64,6 +66,9 @@ class Arguments(Struct, gc=False):
     name: Any = None
     labels: Any = None
     sort_index: Any = None
+
+
+NO_ARGUMENTS = Arguments()
 
 
 class Event(Struct, gc=False):

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from otel_torchprof.importers.chrome.categories import USER_SCOPE, Category
+from otel_torchprof.importers.chrome.schema import Event, Slice
 from otel_torchprof.importers.columns import EventDraft
 from otel_torchprof.recording import EventFlags, EventKind
 
@@ -21,6 +22,8 @@ class Mark(NamedTuple):
     name: int  # name id, 0 = none given
     track: int
     category: Category
+    event: Event
+    text: Slice  # of the event
 
 
 class _OpenMarks:
@@ -67,17 +70,19 @@ class ScopePairer:
 
     is_async: bool
     marks: dict[Hashable, list[Mark]] = field(default_factory=dict)
+    _added: list[tuple[int, Mark]] = field(default_factory=list)
 
     def add(self, key: Hashable, mark: Mark) -> None:
         """Takes one mark."""
         self.marks.setdefault(key, []).append(mark)
 
-    def pair(self, draft: EventDraft, last_ns: int, problems: Counter[str]) -> None:
-        """Adds an event for each begin.
+    def pair(self, draft: EventDraft, last_ns: int, problems: Counter[str]) -> list[tuple[int, Mark]]:
+        """Adds an event for each begin, and returns the rows of all with what they were begun by.
 
         An end closes the innermost begin of its name, or any where it has none. Begins that no end names are
         closed by ends that name no begin; what is never ended lasts until `last_ns` and is flagged.
         """
+        self._added = []
         for marks in self.marks.values():
             marks.sort(key=attrgetter("time_ns"))
             open_marks = _OpenMarks()
@@ -92,6 +97,7 @@ class ScopePairer:
                 else:
                     self._end(draft, begin, mark)
             self._pair_strays(open_marks.rest(), stray_ends, draft, last_ns, problems)
+        return self._added
 
     def _pair_strays(
         self, begins: list[Mark], ends: list[Mark], draft: EventDraft, last_ns: int, problems: Counter[str]
@@ -120,7 +126,7 @@ class ScopePairer:
         self, draft: EventDraft, begin: Mark, end_ns: int, flags: EventFlags, end_track: int = 0
     ) -> None:
         kind = begin.category.kind
-        draft.add(
+        row = draft.add(
             begin.time_ns,
             end_ns,
             begin.name,
@@ -130,3 +136,4 @@ class ScopePairer:
             flags=flags | (EventFlags.ASYNC if self.is_async else EventFlags(0)),
             end_track=end_track if flags & EventFlags.OTHER_THREAD else 0,
         )
+        self._added.append((row, begin))

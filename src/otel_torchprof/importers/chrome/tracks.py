@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from otel_torchprof.importers.chrome.schema import Event
 from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.report import ImportReport
 from otel_torchprof.recording import RecordingBuilder, TrackKind
+
+Numbers = npt.NDArray[np.int64]
 
 _STREAM_PREFIX = "stream "
 _UNSIGNED_MINUS_ONE = (1 << 32) - 1
@@ -44,7 +49,8 @@ class TrackTable:
         self.numbered = _NumberedTracks(self._number)
         """What `number` returns, by its arguments."""
         self._by_key: dict[TrackKey, int] = {}
-        self._found: dict[tuple[Any, Any], int] = {}
+        self._places: list[tuple[Any, Any]] = []
+        self._place_numbers: dict[tuple[Any, Any], int] = {}
         self._devices: dict[int, tuple[int, int, int]] = {}
         self._process_names: dict[int | str, str] = {}
         self._process_labels: dict[int | str, str] = {}
@@ -58,22 +64,35 @@ class TrackTable:
         """The number of a track. `"25738"` and 25738 are one thread, `"stream 7"` and 7 one stream."""
         return self.numbered[process, thread, on_device]
 
-    def find(self, process: Any, thread: Any) -> int:
-        """The track that the end of a flow means: the stream of that number if there is one, else the thread.
+    def place(self, process: Any, thread: Any) -> int:
+        """The number of a process and thread as events call them, for columns of them."""
+        number = self._place_numbers.setdefault((process, thread), len(self._places))
+        if number == len(self._places):
+            self._places.append((process, thread))
+        return number
 
-        A stream never shares its process number with a thread's, but for device 0 and Python frames that
-        Kineto lists under process 0.
+    def at(self, places: Numbers, on_device: npt.NDArray[np.bool_]) -> Numbers:
+        """The numbers of tracks, of columns of what `number` takes."""
+        keys, first, inverse = np.unique(places * 2 + on_device, return_index=True, return_inverse=True)
+        tracks = np.empty(len(keys), dtype=np.int64)
+        for index in np.argsort(first).tolist():  # tracks are numbered in order of appearance
+            key = int(keys[index])
+            tracks[index] = self.number(*self._places[key >> 1], bool(key & 1))
+        return tracks[inverse]
+
+    def find(self, places: Numbers) -> Numbers:
+        """The tracks that ends of flows mean: the stream of that number if there is one, else the thread.
+
+        To be called when all events are known. A stream never shares its process number with a thread's, but
+        for device 0 and Python frames that Kineto lists under process 0.
         """
-        try:
-            return self._found[process, thread]
-        except KeyError:
-            pass
+        used, inverse = np.unique(places, return_inverse=True)
+        tracks = [self._find(*self._places[place]) for place in used.tolist()]
+        return np.array(tracks, dtype=np.int64)[inverse]
+
+    def _find(self, process: Any, thread: Any) -> int:
         stream = self._by_key.get(TrackKey(_identity(process), _identity(thread), True))
-        if stream is not None:
-            self._found[process, thread] = stream
-            return stream
-        # Not remembered: the stream's events may come yet.
-        return self.number(process, thread, False)
+        return self.number(process, thread, False) if stream is None else stream
 
     def _number(self, process: Any, thread: Any, on_device: bool) -> int:
         if process is None and thread is None:

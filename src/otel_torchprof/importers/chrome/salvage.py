@@ -1,4 +1,4 @@
-"""Cuts the text of a trace into its events, also where a strict parser would give up."""
+"""Finds the events in text that is no sound JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from otel_torchprof.importers.chrome.metadata import HEADER_KEYS
-from otel_torchprof.importers.chrome.schema import NO_RAW, Slice
+from otel_torchprof.importers.chrome.schema import Slice
 from otel_torchprof.importers.report import ImportReport
 
-_BOM = b"\xef\xbb\xbf"
 _BEGINS_ARRAY = re.compile(rb"\s*\[")
 _ARRAY_OF_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 # Strings and brackets. A quote that nothing structural follows is part of its string, as in names that
@@ -26,17 +22,6 @@ _OPENING = frozenset(b"{[")
 _QUOTE = ord('"')
 _MAX_HEADER_BYTES = 8 << 20
 
-_STRICT_EVENTS = msgspec.json.Decoder(list[msgspec.Raw])
-_STRICT_TRACE = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "Trace",
-        [
-            ("traceEvents", list[msgspec.Raw], []),
-            *((key, msgspec.Raw, NO_RAW) for key in sorted(HEADER_KEYS)),
-        ],
-    )
-)
-
 
 @dataclass
 class TraceText:
@@ -46,39 +31,9 @@ class TraceText:
     header: dict[str, Any] = field(default_factory=dict)
 
 
-def split_trace(content: bytearray, report: ImportReport) -> TraceText:
-    """Cuts the text of a trace into one slice an event.
-
-    What is not sound JSON is searched for complete events: cut-off ends, trailing commas, NaN, one object
-    after the other without an array around them.
-    """
-    if content.startswith(_BOM):
-        del content[: len(_BOM)]
-    try:
-        if _BEGINS_ARRAY.match(content):
-            return TraceText(_STRICT_EVENTS.decode(content))
-        trace: Any = _STRICT_TRACE.decode(content)
-        events = trace.traceEvents
-        members = {key: getattr(trace, key) for key in HEADER_KEYS}
-        header = {key: _plain(value) for key, value in members.items() if value is not NO_RAW}
-        if not events:
-            report.add_problem("no_trace_events")
-        return TraceText(events, header)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
-        return _salvage(content, report)
-
-
-def _plain(value: msgspec.Raw) -> Any:
-    if len(memoryview(value)) > _MAX_HEADER_BYTES:
-        return None
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
-        return None
-
-
-def _salvage(content: bytearray, report: ImportReport) -> TraceText:
-    """All complete objects of the array of events, wherever the text around them breaks off."""
+def salvage(content: bytearray, report: ImportReport) -> TraceText:
+    """All complete objects of the array of events, wherever the text around them breaks off: at cut-off ends,
+    trailing commas, NaN, or without an array around them."""
     report.add_problem("malformed_json")
     start = _ARRAY_OF_EVENTS.search(content)
     begin = start.end() if start else 0
