@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from otel_torchprof.importers import UnreadableInputError
 from tests.support.chrome_traces import complete, import_text, times
 
 A = '{"ph":"X","name":"a","pid":1,"tid":1,"ts":0,"dur":5}'
