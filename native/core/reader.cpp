@@ -115,6 +115,8 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.steps = read_steps(file, record_chunks, payload, times, tracks, problems);
   SideTables side_tables =
       read_side_tables(file, record_chunks, events.count(), strings, times, tracks, problems);
+  std::vector<ArgumentsRecord> arguments =
+      read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
   recording.end_ns = times.last_ns();
   const std::vector<std::uint64_t> new_rows = events.finish(recording.end_ns);
   recording.events = events.take();
@@ -122,8 +124,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.devices = std::move(side_tables.devices);
   recording.counters = std::move(side_tables.counters);
   recording.memory = std::move(side_tables.memory);
-  recording.arguments =
-      read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
+  recording.arguments = std::move(arguments);
   order_side_tables(recording, new_rows);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   recording.metadata_json = read_metadata(file, chunks, problems);
