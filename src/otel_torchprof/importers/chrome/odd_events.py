@@ -82,8 +82,7 @@ class OddEvents:
             return
         trace, draft, arguments = self._trace, self._trace.draft, event.args
         if event.name is not None:
-            name = trace.names.number(event.name, arguments.overload_name, arguments.name_bytes)
-            draft.name[row] = trace.names.of_kind(name, EventKind(draft.kind[row]))
+            draft.name[row] = trace.names.number(event.name, arguments.overload_name, arguments.name_bytes)
         draft.sequence[row] = max(to_int(arguments.sequence, -1), -1)
         if draft.sequence[row] >= 0:
             draft.forward_thread[row] = to_int(arguments.forward_thread, 0, 0, _UINT32)
@@ -100,7 +99,7 @@ class OddEvents:
             trace.report.add_problem("arguments_too_long")
             others = b""
         if others:
-            record = (row, trace.counted.add_arguments(others), 0)
+            record = (row, trace.builder.native.add_string(others), 0)
             trace.arguments_records.append(np.array([record], dtype=ARGUMENTS_DTYPE))
 
     def _add_device_record(self, row: int, event: Event) -> None:
