@@ -77,6 +77,7 @@ void bind_side_tables(nb::module_& m) {
       .def_prop_ro("device_records", table_bytes<&Recording::devices>())
       .def_prop_ro("counter_records", table_bytes<&Recording::counters>())
       .def_prop_ro("memory_records", table_bytes<&Recording::memory>())
+      .def_prop_ro("tensor_role_records", table_bytes<&Recording::tensor_roles>())
       .def_prop_ro("arguments_records", table_bytes<&Recording::arguments>());
   nb::borrow<nb::class_<RecordingBuilder>>(m.attr("RecordingBuilder"))
       .def(
@@ -90,6 +91,8 @@ void bind_side_tables(nb::module_& m) {
            nb::arg("records"))
       .def("add_memory_records", add_records<MemoryRecord, &RecordingBuilder::add_memory>, nb::arg("records"))
       .def("add_arguments_records", add_records<ArgumentsRecord, &RecordingBuilder::add_arguments>,
+           nb::arg("records"))
+      .def("add_tensor_role_records", add_records<TensorRoleRecord, &RecordingBuilder::add_tensor_role>,
            nb::arg("records"))
       .def("add_links", add_links, nb::arg("from_event"), nb::arg("to_event"), nb::arg("type"))
       .def("finish_mended", finish_mended, nb::arg("rounding_ns"), nb::arg("stream_ns"));

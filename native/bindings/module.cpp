@@ -4,9 +4,11 @@ namespace nb = nanobind;
 
 void bind_capture(nb::module_& m);
 void bind_chrome(nb::module_& m);
+void bind_pickle(nb::module_& m);
 void bind_recording(nb::module_& m);
 void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
+void bind_tensor_roles(nb::module_& m);
 void bind_trace_json(nb::module_& m);
 
 NB_MODULE(core, m) {
@@ -20,4 +22,6 @@ NB_MODULE(core, m) {
   bind_spans(m);
   bind_chrome(m);
   bind_trace_json(m);
+  bind_pickle(m);
+  bind_tensor_roles(m);
 }

@@ -32,7 +32,8 @@ ActiveRecording::ActiveRecording(const std::string& path, std::uint64_t cap_byte
       threads_(ChunkKind::kThreads, sizeof(ThreadRecord)),
       steps_(ChunkKind::kSteps, sizeof(StepRecord)),
       step_links_(ChunkKind::kPayload, 1),
-      metadata_(ChunkKind::kMetadata, 1) {
+      metadata_(ChunkKind::kMetadata, 1),
+      tensor_roles_(ChunkKind::kTensorRoles, sizeof(TensorRoleRecord)) {
   FileHeader& header = arena_.header();
   header.clock_source = static_cast<std::uint32_t>(clock_source());
   header.process_id = static_cast<std::uint64_t>(::getpid());

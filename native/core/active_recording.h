@@ -55,6 +55,10 @@ class ActiveRecording {
   // Both do nothing after `finish`.
   void begin_step(const StepStart& start, std::uint32_t thread) noexcept;
   void end_step() noexcept;
+  // The id of a name, for records that are made elsewhere.
+  [[nodiscard]] std::uint32_t intern(std::string_view name, std::string_view overload) noexcept;
+  // Notes of one moment, which is now; their times are ignored.
+  void add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept;
   // One JSON object; becomes one line.
   void add_metadata(std::string_view json_object) noexcept;
 
@@ -77,6 +81,7 @@ class ActiveRecording {
   ChunkCursor steps_;
   ChunkCursor step_links_;
   ChunkCursor metadata_;
+  ChunkCursor tensor_roles_;
   StepRecord* open_step_ = nullptr;
   bool finished_ = false;
 };

@@ -107,6 +107,15 @@ void RecordingBuilder::add_memory(const MemoryRecord& record) {
   recording_.memory.push_back(record);
 }
 
+void RecordingBuilder::add_tensor_role(const TensorRoleRecord& record) {
+  if (record.name >= recording_.strings.size()) {
+    throw std::invalid_argument("name is no string of this builder");
+  }
+  const auto time_ns = static_cast<std::int64_t>(record.time);
+  cover(time_ns, time_ns);
+  recording_.tensor_roles.push_back(record);
+}
+
 void RecordingBuilder::add_arguments(const ArgumentsRecord& record) {
   if (record.event >= recording_.events.size()) throw std::invalid_argument("arguments of no event");
   if (record.text >= recording_.strings.size()) {

@@ -49,6 +49,7 @@ class RecordingBuilder {
   void add_memory(const MemoryRecord& record);
   // Throws also when the text is no JSON object or too long.
   void add_arguments(const ArgumentsRecord& record);
+  void add_tensor_role(const TensorRoleRecord& record);
   void add_step(Step step);
   void add_link(std::uint64_t from_event, std::uint64_t to_event, LinkType type);
   // One JSON object; later keys win over earlier ones.

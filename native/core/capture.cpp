@@ -101,6 +101,16 @@ void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noe
   }
 }
 
+std::uint32_t Capture::intern(std::string_view name, std::string_view overload) noexcept {
+  return slot() < 0 || lost_in_fork() ? 0 : recording_->intern(name, overload);
+}
+
+void Capture::add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept {
+  if (slot() >= 0 && !lost_in_fork()) {
+    recording_->add_tensor_roles(records);
+  }
+}
+
 void Capture::add_metadata(std::string_view json_object) {
   if (json_object.size() >= kMaxRecordBytes) {
     throw std::invalid_argument("a metadata object is larger than a chunk of the recording (1 MiB)");

@@ -42,6 +42,11 @@ class Capture {
   // Names the threads with this id in the recording, instead of what the system calls them; a longer name
   // is cut to 39 bytes. Nothing when not recording.
   void name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept;
+  // The id of a name, to be put into records; 0 when not recording.
+  [[nodiscard]] std::uint32_t intern(std::string_view name, std::string_view overload) noexcept;
+  // What tensors are to the program at this moment; the times of the records are ignored. Nothing when not
+  // recording.
+  void add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept;
   // One JSON object for the recording's metadata. Throws std::invalid_argument when it is larger than a
   // chunk, std::runtime_error after stop.
   void add_metadata(std::string_view json_object);

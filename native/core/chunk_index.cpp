@@ -32,6 +32,8 @@ std::uint64_t record_bytes_of(ChunkKind kind) noexcept {
       return sizeof(MemoryRecord);
     case ChunkKind::kArguments:
       return sizeof(ArgumentsRecord);
+    case ChunkKind::kTensorRoles:
+      return sizeof(TensorRoleRecord);
     case ChunkKind::kFree:
       return 0;
   }

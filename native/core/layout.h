@@ -89,6 +89,7 @@ enum class ChunkKind : std::uint16_t {
   kDevice = 10,     // DeviceRecord
   kCounters = 11,   // CounterRecord
   kMemory = 12,     // MemoryRecord
+  kTensorRoles = 14,  // TensorRoleRecord
   kArguments = 16,  // ArgumentsRecord
 };
 
@@ -284,6 +285,22 @@ struct MemoryRecord {
   std::uint8_t reserved[7];
 };
 static_assert(sizeof(MemoryRecord) == 64);
+
+// What a tensor is to the program.
+enum class TensorRole : std::uint8_t { kParameter = 1, kGradient = 2, kOptimizerState = 3, kBuffer = 4 };
+
+// At a moment the program's own objects held a tensor in this role.
+struct TensorRoleRecord {
+  std::uint64_t time;       // as CounterRecord::time
+  std::uint64_t address;    // of the first byte of its storage
+  std::int64_t size_bytes;  // of its storage
+  std::uint32_t name;       // string id: `encoder.weight`, of optimizer state with the key as its overload
+  std::int32_t device;      // -1 = not numbered
+  std::uint8_t device_type;  // c10::DeviceType
+  std::uint8_t role;         // TensorRole
+  std::uint8_t reserved[6];
+};
+static_assert(sizeof(TensorRoleRecord) == 40);
 
 // What a trace said of an event that nothing else here holds: a JSON object, at most kMaxArgumentsBytes long.
 struct ArgumentsRecord {

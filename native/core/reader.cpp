@@ -13,6 +13,7 @@
 #include "core/side_table_order.h"
 #include "core/side_table_reader.h"
 #include "core/step_reader.h"
+#include "core/tensor_roles.h"
 #include "core/string_reader.h"
 #include "core/time_reader.h"
 #include "core/track_reader.h"
@@ -125,6 +126,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.counters = std::move(side_tables.counters);
   recording.memory = std::move(side_tables.memory);
   recording.arguments = std::move(arguments);
+  recording.tensor_roles = read_tensor_roles(file, record_chunks, strings, times, problems);
   order_side_tables(recording, new_rows);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   recording.metadata_json = read_metadata(file, chunks, problems);

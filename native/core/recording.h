@@ -111,6 +111,7 @@ struct Recording {
   std::vector<CounterRecord> counters;
   std::vector<MemoryRecord> memory;
   std::vector<ArgumentsRecord> arguments;
+  std::vector<TensorRoleRecord> tensor_roles;
   LinkTable links;  // explicit links only; forward-backward ones follow from sequence numbers
   StringPool strings;
   std::vector<std::string> metadata_json;  // JSON objects in order of writing; later keys win

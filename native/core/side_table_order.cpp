@@ -36,6 +36,7 @@ void order_side_tables(Recording& recording, const std::vector<std::uint64_t>& n
   const auto time_ns = [](const auto& record) { return static_cast<std::int64_t>(record.time); };
   sort_by(recording.counters, time_ns);
   sort_by(recording.memory, time_ns);
+  sort_by(recording.tensor_roles, time_ns);
 }
 
 void order_recording(Recording& recording) {

@@ -270,6 +270,7 @@ void save_recording(const Recording& recording, const std::string& path) {
   write_table(file, ChunkKind::kCounters, recording.counters);
   write_table(file, ChunkKind::kMemory, recording.memory);
   write_table(file, ChunkKind::kArguments, recording.arguments);
+  write_table(file, ChunkKind::kTensorRoles, recording.tensor_roles);
   write_metadata(file, recording.metadata_json);
   fill_header(*new (header.data()) FileHeader{}, recording, file.size_bytes());
   // Last: until then the file is no recording, should the process die here.

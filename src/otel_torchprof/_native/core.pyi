@@ -56,6 +56,8 @@ class Recording:
     @property
     def counter_records(self) -> npt.NDArray[np.uint8]: ...
     @property
+    def tensor_role_records(self) -> npt.NDArray[np.uint8]: ...
+    @property
     def memory_records(self) -> npt.NDArray[np.uint8]: ...
     @property
     def arguments_records(self) -> npt.NDArray[np.uint8]: ...
@@ -175,6 +177,7 @@ class RecordingBuilder:
     def add_links(
         self, from_event: npt.NDArray[np.uint64], to_event: npt.NDArray[np.uint64], type: int
     ) -> None: ...
+    def add_tensor_role_records(self, records: npt.NDArray[np.uint8]) -> None: ...
     def add_metadata(self, json_object: bytes) -> None: ...
     def add_drops(self, reason: str, count: int) -> None: ...
     def set_process(self, process_id: int, process_instance: int) -> None: ...
@@ -306,6 +309,16 @@ class Capture:
             RuntimeError: the capture has stopped.
         """
 
+    def intern(self, name: bytes, overload: bytes) -> int:
+        """The id of a name, for records; 0 when not recording."""
+
+    def add_tensor_roles(self, records: npt.NDArray[np.uint8]) -> None:
+        """Notes what tensors are now: records of recording/side_tables.py, whose times are ignored.
+
+        Raises:
+            ValueError: not a whole number of records.
+        """
+
     def drops(self) -> dict[str, int]:
         """What could not be recorded so far: counts by reason, without zeros."""
 
@@ -318,6 +331,11 @@ class Capture:
 
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""
+
+# --- pickles ---
+
+# In one line; empty where nothing stands in the way of unpickling it as plain data.
+def why_not_plain_pickle(pickle: npt.NDArray[np.uint8], max_memory_bytes: int) -> str: ...
 
 # --- Chrome traces ---
 

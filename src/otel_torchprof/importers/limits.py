@@ -17,6 +17,8 @@ class ImportLimits:
     """Decompressed bytes that no ratio is asked of."""
     max_name_characters: int = 65_536
     """Of a name; longer ones are cut and counted."""
+    max_objects_bytes: int = 16 << 30
+    """Of the objects that a pickle becomes."""
 
 
 DEFAULT_LIMITS = ImportLimits()

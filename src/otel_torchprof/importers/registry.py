@@ -19,6 +19,7 @@ _MODULES = {
     "tprof": "otel_torchprof.importers.tprof",
     "nsys": "otel_torchprof.importers.nsys",
     "nvprof": "otel_torchprof.importers.nvprof",
+    "cuda-snapshot": "otel_torchprof.importers.cuda_snapshot",
     "otlp": "otel_torchprof.importers.otlp",
     "chrome": "otel_torchprof.importers.chrome",
 }

@@ -21,10 +21,17 @@ from otel_torchprof.recording.kinds import (
     LinkType,
     StepFlags,
     StepPhase,
+    TensorRole,
     TrackKind,
 )
 from otel_torchprof.recording.recording import Recording
-from otel_torchprof.recording.side_tables import ARGUMENTS_DTYPE, COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
+from otel_torchprof.recording.side_tables import (
+    ARGUMENTS_DTYPE,
+    COUNTER_DTYPE,
+    DEVICE_DTYPE,
+    MEMORY_DTYPE,
+    TENSOR_ROLE_DTYPE,
+)
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -34,6 +41,7 @@ __all__ = [
     "COUNTER_DTYPE",
     "DEVICE_DTYPE",
     "MEMORY_DTYPE",
+    "TENSOR_ROLE_DTYPE",
     "ClockSource",
     "EventColumns",
     "EventFlags",
@@ -52,6 +60,7 @@ __all__ = [
     "StepFlags",
     "StepPhase",
     "TensorInput",
+    "TensorRole",
     "Track",
     "TrackKind",
     "Tree",

@@ -12,7 +12,13 @@ import numpy.typing as npt
 from otel_torchprof._native import core
 from otel_torchprof.recording.kinds import EventFlags, EventKind, LinkType, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.recording import Recording
-from otel_torchprof.recording.side_tables import ARGUMENTS_DTYPE, COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
+from otel_torchprof.recording.side_tables import (
+    ARGUMENTS_DTYPE,
+    COUNTER_DTYPE,
+    DEVICE_DTYPE,
+    MEMORY_DTYPE,
+    TENSOR_ROLE_DTYPE,
+)
 from otel_torchprof.recording.steps import NO_SPAN, SpanContext
 
 NO_EVENT_FLAGS = EventFlags(0)
@@ -146,6 +152,10 @@ class RecordingBuilder:
     def add_arguments(self, records: npt.NDArray[np.void]) -> None:
         """Adds rows of `ARGUMENTS_DTYPE`; `text` comes from `add_name`, of JSON objects up to 256 KiB."""
         self._native.add_arguments_records(_bytes_of(records, ARGUMENTS_DTYPE))
+
+    def add_tensor_roles(self, records: npt.NDArray[np.void]) -> None:
+        """Adds rows of `TENSOR_ROLE_DTYPE`; `name` comes from `add_name`."""
+        self._native.add_tensor_role_records(_bytes_of(records, TENSOR_ROLE_DTYPE))
 
     def add_step(
         self,

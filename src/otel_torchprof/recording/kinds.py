@@ -35,6 +35,15 @@ class EventFlags(IntFlag):
     INSTANT = 16  # a moment that was marked, not something that took no time
 
 
+class TensorRole(IntEnum):
+    """What a tensor is to the program."""
+
+    PARAMETER = 1
+    GRADIENT = 2
+    OPTIMIZER_STATE = 3
+    BUFFER = 4
+
+
 class StepFlags(IntFlag):
     """Bits of `Step.flags`."""
 

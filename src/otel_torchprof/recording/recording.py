@@ -18,7 +18,13 @@ from otel_torchprof.recording.columns import EventColumns, LinkColumns
 from otel_torchprof.recording.inputs import InputValue, typed_inputs
 from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.metadata import merge_metadata
-from otel_torchprof.recording.side_tables import ARGUMENTS_DTYPE, COUNTER_DTYPE, DEVICE_DTYPE, MEMORY_DTYPE
+from otel_torchprof.recording.side_tables import (
+    ARGUMENTS_DTYPE,
+    COUNTER_DTYPE,
+    DEVICE_DTYPE,
+    MEMORY_DTYPE,
+    TENSOR_ROLE_DTYPE,
+)
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -120,6 +126,14 @@ class Recording:
     def memory(self) -> npt.NDArray[np.void]:
         """Allocations and frees, by time: see `MEMORY_DTYPE`."""
         return self._native.memory_records.view(MEMORY_DTYPE)
+
+    @cached_property
+    def tensor_roles(self) -> npt.NDArray[np.void]:
+        """Which tensors were parameters, gradients, optimizer state or buffers, by time of noting it.
+
+        See `TENSOR_ROLE_DTYPE`; empty unless memory was recorded.
+        """
+        return self._native.tensor_role_records.view(TENSOR_ROLE_DTYPE)
 
     @cached_property
     def tracks(self) -> tuple[Track, ...]:

@@ -55,3 +55,19 @@ MEMORY_DTYPE = np.dtype(
         ("reserved", "u1", 7),
     ]
 )
+
+# What the program's own objects held at a moment: `role` is a `TensorRole`, `address` and `size_bytes` are
+# those of the storage, `name` is a string id (of optimizer state its overload is the key).
+TENSOR_ROLE_DTYPE = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("address", "<u8"),
+        ("size_bytes", "<i8"),
+        ("name", "<u4"),
+        ("device", "<i4"),
+        ("device_type", "u1"),
+        ("role", "u1"),
+        ("reserved", "u1", 6),
+    ]
+)
+
