@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -14,8 +15,10 @@
 #include <vector>
 
 #include "bindings/python_values.h"
+#include "core/append_events.h"
 #include "core/builder.h"
 #include "core/drop_reason.h"
+#include "core/process_identity.h"
 
 namespace nb = nanobind;
 
@@ -105,6 +108,12 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
   }
 }
 
+void add_events_of(RecordingBuilder& self, const Recording& source, const InputColumn<std::uint8_t>& keep,
+                   const InputColumn<std::uint32_t>& track_of) {
+  const nb::gil_scoped_release release;
+  append_events(self, source, {keep.data(), keep.size()}, {track_of.data(), track_of.size()});
+}
+
 SpanContext span_context(const nb::bytes& trace_id, const nb::bytes& span_id) {
   SpanContext context;
   if (trace_id.size() != sizeof(context.trace_id) || span_id.size() != sizeof(context.span_id)) {
@@ -164,6 +173,7 @@ void bind_recording_builder(nb::module_& m) {
            nb::arg("flags") = nb::none(), nb::arg("sequence") = nb::none(),
            nb::arg("forward_thread") = nb::none(), nb::arg("end_track") = nb::none(),
            nb::arg("correlation") = nb::none(), nb::arg("payload") = nb::none())
+      .def("add_events_of", add_events_of, nb::arg("source"), nb::arg("keep"), nb::arg("track_of"))
       .def("add_step", add_step, nb::arg("start_ns"), nb::arg("end_ns"), nb::arg("number"), nb::arg("track"),
            nb::arg("phase"), nb::arg("flags"), nb::arg("context").none(), nb::arg("context_trace_flags"),
            nb::arg("links"))
@@ -179,6 +189,10 @@ void bind_recording_builder(nb::module_& m) {
           nb::arg("json_object"))
       .def("add_drops", add_drops, nb::arg("reason"), nb::arg("count"))
       .def("set_process", &RecordingBuilder::set_process, nb::arg("process_id"), nb::arg("process_instance"))
+      .def("set_this_process",
+           [](RecordingBuilder& self) {
+             self.set_process(static_cast<std::uint64_t>(getpid()), process_instance());
+           })
       .def("set_stopped", &RecordingBuilder::set_stopped, nb::arg("stopped"))
       .def("cover", &RecordingBuilder::cover, nb::arg("start_ns"), nb::arg("end_ns"))
       .def("finish", &RecordingBuilder::finish, nb::call_guard<nb::gil_scoped_release>());

@@ -11,6 +11,77 @@
 
 namespace torchprof {
 
+// The place where the next byte goes. Whoever has one has made sure that there is room. Kept in a local
+// variable it stays in a register, which a member could not: bytes may be written to anything.
+class ProtobufCursor {
+ public:
+  static constexpr std::size_t kMaxVarintBytes = 10;
+  static constexpr std::size_t kMaxTagBytes = 5;
+
+  explicit ProtobufCursor(std::uint8_t* at) noexcept : at_(at) {}
+  [[nodiscard]] std::uint8_t* at() const noexcept { return at_; }
+
+  void varint_field(std::uint32_t field, std::uint64_t value) noexcept {
+    tag(field, kVarint);
+    varint(value);
+  }
+
+  void fixed64_field(std::uint32_t field, std::uint64_t value) noexcept {
+    tag(field, kFixed64);
+    little_endian(value);
+  }
+
+  void fixed32_field(std::uint32_t field, std::uint32_t value) noexcept {
+    tag(field, kFixed32);
+    little_endian(value);
+  }
+
+  // Strings and bytes.
+  void bytes_field(std::uint32_t field, std::string_view value) noexcept {
+    header(field, value.size());
+    bytes(value);
+  }
+
+  // A length-delimited field's tag and length: for content that follows from elsewhere.
+  void header(std::uint32_t field, std::size_t content_bytes) noexcept {
+    tag(field, kLengthDelimited);
+    varint(content_bytes);
+  }
+
+  // The same with the length left out, in as many bytes as it will most likely take.
+  void header_to_patch(std::uint32_t field, std::size_t length_bytes) noexcept {
+    tag(field, kLengthDelimited);
+    at_ += length_bytes;
+  }
+
+  void varint(std::uint64_t value) noexcept {
+    while (value >= 0x80) {
+      *at_++ = static_cast<std::uint8_t>(value | 0x80);
+      value >>= 7;
+    }
+    *at_++ = static_cast<std::uint8_t>(value);
+  }
+
+  void bytes(std::string_view value) noexcept {
+    if (!value.empty()) std::memcpy(at_, value.data(), value.size());
+    at_ += value.size();
+  }
+
+ private:
+  enum WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+
+  void tag(std::uint32_t field, WireType type) noexcept { varint((field << 3) | type); }
+
+  template <class Integer>
+  void little_endian(Integer value) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    std::memcpy(at_, &value, sizeof(value));
+    at_ += sizeof(value);
+  }
+
+  std::uint8_t* at_;
+};
+
 class ProtobufWriter {
  public:
   // Where a message's content begins.
@@ -29,30 +100,29 @@ class ProtobufWriter {
     if (size_ != 0) std::memmove(data_.get(), data_.get() + bytes, size_);
   }
 
+  // Calls `write(cursor)`, which writes at most `max_bytes`.
+  template <class Write>
+  void write(std::size_t max_bytes, Write&& write) {
+    reserve(max_bytes);
+    ProtobufCursor cursor(data_.get() + size_);
+    write(cursor);
+    size_ = static_cast<std::size_t>(cursor.at() - data_.get());
+  }
+
   void varint_field(std::uint32_t field, std::uint64_t value) {
-    reserve(kMaxTagBytes + kMaxVarintBytes);
-    tag(field, kVarint);
-    varint(value);
+    write(kMaxHeaderBytes, [&](ProtobufCursor& cursor) { cursor.varint_field(field, value); });
   }
 
   void fixed64_field(std::uint32_t field, std::uint64_t value) {
-    reserve(kMaxTagBytes + sizeof(value));
-    tag(field, kFixed64);
-    little_endian(value);
+    write(kMaxHeaderBytes, [&](ProtobufCursor& cursor) { cursor.fixed64_field(field, value); });
   }
 
   void fixed32_field(std::uint32_t field, std::uint32_t value) {
-    reserve(kMaxTagBytes + sizeof(value));
-    tag(field, kFixed32);
-    little_endian(value);
+    write(kMaxHeaderBytes, [&](ProtobufCursor& cursor) { cursor.fixed32_field(field, value); });
   }
 
-  // Strings and bytes.
   void bytes_field(std::uint32_t field, std::string_view value) {
-    reserve(kMaxTagBytes + kMaxVarintBytes + value.size());
-    tag(field, kLengthDelimited);
-    varint(value.size());
-    append(value);
+    write(kMaxHeaderBytes + value.size(), [&](ProtobufCursor& cursor) { cursor.bytes_field(field, value); });
   }
 
   // proto3 writes no empty string.
@@ -60,54 +130,45 @@ class ProtobufWriter {
     if (!value.empty()) bytes_field(field, value);
   }
 
+  void header(std::uint32_t field, std::size_t content_bytes) {
+    write(kMaxHeaderBytes, [&](ProtobufCursor& cursor) { cursor.header(field, content_bytes); });
+  }
+
   // `length_bytes`: how long the length will most likely be: 1 below 128 bytes, 2 below 16,384.
   [[nodiscard]] Message begin_message(std::uint32_t field, std::size_t length_bytes) {
-    reserve(kMaxTagBytes + length_bytes);
-    tag(field, kLengthDelimited);
-    size_ += length_bytes;
+    write(kMaxHeaderBytes, [&](ProtobufCursor& cursor) { cursor.header_to_patch(field, length_bytes); });
     return {size_, length_bytes};
   }
 
   void end_message(Message message) {
     const std::size_t content_bytes = size_ - message.content;
-    const std::size_t needed = varint_bytes(content_bytes);
+    const std::size_t length_bytes = varint_bytes(content_bytes);
     const std::size_t length_at = message.content - message.length_bytes;
-    if (needed != message.length_bytes) {
-      reserve(kMaxVarintBytes);
-      std::memmove(data_.get() + length_at + needed, data_.get() + message.content, content_bytes);
+    if (length_bytes != message.length_bytes) {
+      reserve(kMaxHeaderBytes);
+      std::memmove(data_.get() + length_at + length_bytes, data_.get() + message.content, content_bytes);
     }
-    size_ = length_at;
-    varint(content_bytes);
-    size_ += content_bytes;
+    ProtobufCursor(data_.get() + length_at).varint(content_bytes);
+    size_ = length_at + length_bytes + content_bytes;
   }
 
-  void append(std::string_view bytes) {
-    reserve(bytes.size());
-    if (!bytes.empty()) std::memcpy(data_.get() + size_, bytes.data(), bytes.size());
-    size_ += bytes.size();
+  [[nodiscard]] static constexpr std::size_t varint_bytes(std::uint64_t value) noexcept {
+    // Seven bits a byte, rounded up: exact for all of 1 to 64 bits, without a division.
+    return (static_cast<std::size_t>(std::bit_width(value | 1)) * 9 + 64) / 64;
   }
-
-  // A length-delimited field's tag and length: for content that follows from elsewhere.
-  void header(std::uint32_t field, std::size_t content_bytes) {
-    reserve(kMaxTagBytes + kMaxVarintBytes);
-    tag(field, kLengthDelimited);
-    varint(content_bytes);
-  }
-
-  [[nodiscard]] static std::size_t varint_bytes(std::uint64_t value) noexcept {
-    return (static_cast<std::size_t>(std::bit_width(value | 1)) + 6) / 7;
-  }
-  [[nodiscard]] static std::size_t field_bytes(std::uint32_t field, std::size_t content_bytes) noexcept {
+  [[nodiscard]] static constexpr std::size_t field_bytes(std::uint32_t field,
+                                                         std::size_t content_bytes) noexcept {
     return varint_bytes(field << 3) + varint_bytes(content_bytes) + content_bytes;
   }
 
- private:
-  enum WireType : std::uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
-  static constexpr std::size_t kMaxVarintBytes = 10;
-  static constexpr std::size_t kMaxTagBytes = 5;
+  // Of a tag and a number or a length.
+  static constexpr std::size_t kMaxHeaderBytes =
+      ProtobufCursor::kMaxTagBytes + ProtobufCursor::kMaxVarintBytes;
 
+ private:
   void reserve(std::size_t more_bytes) {
-    if (size_ + more_bytes > capacity_) grow(size_ + more_bytes);
+    if (size_ + more_bytes > capacity_) [[unlikely]]
+      grow(size_ + more_bytes);
   }
 
   void grow(std::size_t at_least) {
@@ -117,24 +178,6 @@ class ProtobufWriter {
     if (size_ != 0) std::memcpy(bigger.get(), data_.get(), size_);
     data_ = std::move(bigger);
     capacity_ = capacity;
-  }
-
-  // The rest assumes room.
-  void tag(std::uint32_t field, WireType type) noexcept { varint((field << 3) | type); }
-
-  void varint(std::uint64_t value) noexcept {
-    while (value >= 0x80) {
-      data_[size_++] = static_cast<std::uint8_t>(value | 0x80);
-      value >>= 7;
-    }
-    data_[size_++] = static_cast<std::uint8_t>(value);
-  }
-
-  template <class Integer>
-  void little_endian(Integer value) noexcept {
-    static_assert(std::endian::native == std::endian::little);
-    std::memcpy(data_.get() + size_, &value, sizeof(value));
-    size_ += sizeof(value);
   }
 
   std::unique_ptr<std::uint8_t[]> data_;

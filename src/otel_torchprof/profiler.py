@@ -6,9 +6,10 @@ import importlib
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions
+from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.steps import StepSource, process_steps
 from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from otel_torchprof.recorder.capture import Capture
     from otel_torchprof.recording import Recording
+    from otel_torchprof.torch_fallback import TorchCapture
+
+Recorder = Literal["native", "torch"]
 
 
 class profile:
@@ -33,6 +37,12 @@ class profile:
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
             into memory; `prof.recording.save(path)` saves that.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
+        fallback: "torch" records through torch.profiler where our own recorder has no bridge to this torch;
+            docs/torch-fallback.md says what is lost. None raises there.
+        recorder: "torch" records through torch.profiler in any case, "native" with our own recorder.
+
+    Raises:
+        ValueError: there is no such recorder.
     """
 
     def __init__(
@@ -45,7 +55,14 @@ class profile:
         counters: Sequence[str] = (),
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
+        fallback: Literal["torch"] | None = None,
+        recorder: Recorder = "native",
     ) -> None:
+        if recorder not in {"native", "torch"} or fallback not in {None, "torch"}:
+            raise ValueError(
+                f'recorder must be "native" or "torch", not {recorder!r}, and fallback "torch" or None, '
+                f"not {fallback!r}"
+            )
         self.options = CaptureOptions(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -55,8 +72,11 @@ class profile:
             buffer_size_bytes=buffer_size_bytes,
         )
         self.path = path
+        self.fallback = fallback
+        self.recorder: Recorder = recorder
+        """What records, which after `start()` may be the fallback."""
         self.step_num = 0
-        self._capture: Capture | None = None
+        self._capture: Capture | TorchCapture | None = None
         self._recording: Recording | None = None
 
     @property
@@ -77,17 +97,37 @@ class profile:
             ImportError: torch is not installed.
             BridgeUnavailable: ops cannot be recorded with this torch on this machine; it says what to do.
             OSError: the file cannot be made.
-            RuntimeError: it was started before, or too many record already.
+            RuntimeError: it was started before, or too many record already; through torch.profiler, another
+                of it records.
         """
         if self._capture is not None:
             raise RuntimeError("a profile records once: make another")
         importlib.import_module("torch")
+        capture = self._start_native() if self.recorder == "native" else self._start_torch()
+        capture.begin_step(0, flags=STEP_HAS_NUMBER | STEP_PARTIAL)
+        self._capture = capture
+
+    def _start_native(self) -> Capture | TorchCapture:
+        from otel_torchprof.recorder.bridge import BridgeUnavailable
         from otel_torchprof.recorder.capture import Capture
 
         capture = Capture(self.path, self.options)
+        try:
+            capture.start()
+        except BridgeUnavailable as error:
+            if self.fallback is None:
+                raise
+            failures.report("torch.profiler records instead of the recorder", error)
+            self.recorder = "torch"
+            return self._start_torch()
+        return capture
+
+    def _start_torch(self) -> TorchCapture:
+        from otel_torchprof.torch_fallback import TorchCapture
+
+        capture = TorchCapture(self.path, self.options)
         capture.start()
-        capture.begin_step(0, flags=STEP_HAS_NUMBER | STEP_PARTIAL)
-        self._capture = capture
+        return capture
 
     def step(self) -> None:
         """End a step and begin the next. It is an explicit step of the program too, as with `step()`.
@@ -105,7 +145,8 @@ class profile:
         """Stop recording; again, it does nothing.
 
         Raises:
-            RuntimeError: it was never started.
+            RuntimeError: it was never started; through torch.profiler, another of it took what was recorded.
+            OSError: the recording cannot be saved.
         """
         if self._capture is None:
             raise RuntimeError("the profile does not record: call start(), or use `with`, first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from otel_torchprof.recorder.capture import Capture
     from otel_torchprof.telemetry.span_sink import SpanSink
+
+_logger = logging.getLogger(__name__)
 
 _SOURCES = {
     StepRule.AUTO: frozenset(StepSource),
@@ -44,6 +47,7 @@ class Runtime:
         self._tracker = tracker
         self._hooks: OptimizerHooks | None = None
         self._cancel_import: Callable[[], None] | None = None
+        self._first_step: int | None = None
         self._shut_down = False
         self._windows = WindowController(
             settings.make_schedule(),
@@ -73,6 +77,7 @@ class Runtime:
             if self._cancel_import is not None:
                 self._cancel_import()
             self._windows.close(timeout_s)
+            self._say_when_no_step_ended()
             if self._hooks is not None:
                 with failures.guard("the hooks were not taken out of torch"):
                     self._hooks.remove()
@@ -81,6 +86,7 @@ class Runtime:
     def start_over_in_child(self) -> None:
         """Count and schedule from the start, in a forked child."""
         if not self._shut_down:
+            self._first_step = None
             self._windows.start_over(self.settings.make_schedule())
 
     def _torch_imported(self, torch: ModuleType) -> None:
@@ -90,7 +96,19 @@ class Runtime:
                 self._hooks.install()
             # A spawned process may be one that only loads data, which shows when it never steps.
             if not is_multiprocessing_child():
-                self._windows.begin(self._tracker.begin())
+                self._first_step = self._tracker.begin()
+                self._windows.begin(self._first_step)
+
+    def _say_when_no_step_ended(self) -> None:
+        """A program that was to call step() has a fault then; any other may just not train."""
+        if self._first_step is None or self._tracker.current > self._first_step:
+            return
+        is_explicit = self.settings.step is StepRule.EXPLICIT
+        _logger.log(
+            logging.WARNING if is_explicit else logging.INFO,
+            "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends%s",
+            ", which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program" if is_explicit else "",
+        )
 
     def _open_capture(self, path: Path | None) -> Capture:
         from otel_torchprof.recorder.capture import Capture

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from packaging.requirements import Requirement
 from torch import nn
 
+import otel_torchprof
 from otel_torchprof.config import SettingError
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.steps import process_steps
@@ -119,6 +120,42 @@ def test_by_hand_a_bad_value_raises(instrumentor: TorchprofInstrumentor, setting
     with pytest.raises(SettingError):
         instrumentor.instrument(**setting)
     assert not instrumentor.is_instrumented_by_opentelemetry
+
+
+def no_step_messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [
+        (record.levelno, record.message) for record in caplog.records if "no step was seen" in record.message
+    ]
+
+
+def test_explicit_steps_that_never_come_are_missed_at_the_end(
+    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
+) -> None:
+    instrumentor.instrument(step="explicit", span_exporter=InMemorySpanExporter())
+    train(2)
+    instrumentor.uninstrument()
+    message = (
+        "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends, "
+        "which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program"
+    )
+    assert no_step_messages(caplog) == [(logging.WARNING, message)]
+    instrumentor.instrument(step="explicit", span_exporter=InMemorySpanExporter())
+    otel_torchprof.step()
+    instrumentor.uninstrument()
+    assert len(no_step_messages(caplog)) == 1
+
+
+def test_a_program_that_does_not_train_is_told_so_only_when_it_listens(
+    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="otel_torchprof")
+    instrumentor.instrument(span_exporter=InMemorySpanExporter())
+    instrumentor.uninstrument()
+    instrumentor.instrument(span_exporter=InMemorySpanExporter())
+    train(1)
+    instrumentor.uninstrument()
+    message = "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends"
+    assert no_step_messages(caplog) == [(logging.INFO, message)]
 
 
 def test_by_hand_an_unknown_option_raises(instrumentor: TorchprofInstrumentor) -> None:

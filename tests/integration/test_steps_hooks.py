@@ -211,3 +211,35 @@ def test_learning_rate_scheduler_made_before_the_hooks() -> None:
     loss_of(model).backward()
     optimizer.step()
     assert loop.numbers == [1, 2, 3]
+
+
+class EqualOptimizer(torch.optim.SGD):
+    """Compares by value, and so has no hash."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EqualOptimizer)
+
+
+def test_optimizers_that_compare_by_value_step(loop: Loop) -> None:
+    model, adversary = nn.Linear(3, 1), nn.Linear(3, 1)
+    first, second = (EqualOptimizer(each.parameters(), lr=0.01) for each in (model, adversary))
+    for _ in range(3):
+        loss_of(model).backward()
+        first.step()
+        loop.mark("first")
+        loss_of(adversary).backward()
+        second.step()
+        loop.mark("second")
+    assert loop.numbers == [1, 2, 3]
+    assert loop.iterations() == [["first"], ["second", "first"], ["second", "first"], ["second"]]
+
+
+def test_a_scheduler_on_an_optimizer_that_compares_by_value_is_undone() -> None:
+    optimizer = EqualOptimizer(nn.Linear(3, 1).parameters(), lr=0.01)
+    torch.optim.lr_scheduler.StepLR(optimizer, step_size=1)
+    step = vars(optimizer)["step"]
+    with hooked_loop():
+        assert vars(optimizer)["step"] is not step
+    assert vars(optimizer)["step"] is step

@@ -13,6 +13,7 @@ from tests.support.requests import make_request
 class HandMadeRequest:
     payload: bytes
     spans: int
+    stripped_spans: int = 0
 
 
 class HandMadeWork:
@@ -25,16 +26,19 @@ class HandMadeWork:
         *,
         size_bytes: int = 100,
         padding_bytes: int = 0,
+        stripped_spans: int = 0,
     ) -> None:
         self.size_bytes = size_bytes
         self._requests = requests
         self._spans_per_request = spans_per_request
         self._padding_bytes = padding_bytes
+        self._stripped_spans = stripped_spans
 
     def requests(self) -> Iterator[HandMadeRequest]:
         for _ in range(self._requests):
             request = make_request(self._spans_per_request, padding_bytes=self._padding_bytes)
-            yield HandMadeRequest(request.SerializeToString(), self._spans_per_request)
+            payload = request.SerializeToString()
+            yield HandMadeRequest(payload, self._spans_per_request, self._stripped_spans)
 
     def spans(self) -> Sequence[SpanData]:
         return [

@@ -70,7 +70,8 @@ class Bridge:
         self.path = path
         self._table = table.contents
         # Held across a fork, so that no thread is inside torch's list of callbacks when it is copied.
-        self._lock = threading.Lock()
+        # A signal handler may stop a capture while its own thread starts or stops one.
+        self._lock = threading.RLock()
         os.register_at_fork(
             before=self._lock.acquire,
             after_in_parent=self._lock.release,
@@ -102,7 +103,8 @@ class Bridge:
         self._lock.release()
 
 
-_load_lock = threading.Lock()
+_load_lock = threading.RLock()
+_loading = False
 _loaded: Bridge | None = None
 _unavailable: BridgeUnavailable | None = None
 
@@ -112,26 +114,33 @@ def load_bridge() -> Bridge:
 
     Raises:
         BridgeUnavailable: there is none and none can be made. A process tries once, not once a capture.
+            Or it is called by a signal handler that interrupts the loading.
     """
-    global _loaded, _unavailable
+    global _loaded, _loading, _unavailable
     from otel_torchprof._native import core
 
     with _load_lock:
         if _unavailable is not None:
             raise _unavailable
+        if _loading:
+            raise BridgeUnavailable("this interrupts the loading of the torch bridge: try again later")
         if _loaded is None:
+            _loading = True
             try:
                 build = installed_torch()
                 _loaded = Bridge(locate_bridge(build), build.version, core.core_table_address())
             except BridgeUnavailable as error:
                 _unavailable = error
                 raise
+            finally:
+                _loading = False
         return _loaded
 
 
 def _renew_load_lock() -> None:
-    global _load_lock
-    _load_lock = threading.Lock()  # the thread that held it stayed in the parent
+    global _load_lock, _loading
+    _load_lock = threading.RLock()  # the thread that held it stayed in the parent
+    _loading = False
 
 
 os.register_at_fork(after_in_child=_renew_load_lock)

@@ -155,7 +155,8 @@ class _Session:
         self._process_id = os.getpid()
         self._slot = -1
         self.sources = SourceGroup(())
-        self._stopping = threading.Lock()
+        # A signal handler may stop it while its own thread does.
+        self._stopping = threading.RLock()
 
     @property
     def forked(self) -> bool:

@@ -15,10 +15,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.steps import StepSource, StepTracker
+from otel_torchprof.recorder.weak_identity_map import WeakIdentityMap
 
 _NOT_COUNTED = "a training step was not counted"
 
@@ -37,7 +38,7 @@ class OptimizerHooks:
         self._thread = _ThreadState()
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self._step_wrappers: WeakSet[Callable[..., Any]] = WeakSet()
-        self._instance_steps: WeakKeyDictionary[Any, Callable[..., Any]] = WeakKeyDictionary()
+        self._instance_steps: WeakIdentityMap[Callable[..., Any]] = WeakIdentityMap()
 
     def install(self) -> None:
         """Put the hooks in, also into optimizer classes that were used before."""

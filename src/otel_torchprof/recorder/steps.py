@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from weakref import WeakKeyDictionary, WeakSet
 
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.weak_identity_map import WeakIdentityMap
 
 # Called after each boundary, on the thread that made it, with the number of the step that begins there and
 # the span contexts to link it to (24 bytes each: trace id, span id).
@@ -42,6 +42,8 @@ class _Requester:
     parts_settled: bool = False
     # False once it missed an iteration of the others: never waited for again.
     regular: bool = True
+    # The open round waits for it.
+    missing: bool = False
     in_open_round: bool = False
     in_last_round: bool = False
 
@@ -70,8 +72,7 @@ class StepTracker:
         self._backwards = 0
         self._backwards_at_boundary = 0
         self._source_at_boundary = StepSource.OPTIMIZER
-        self._requesters: WeakKeyDictionary[object, _Requester] = WeakKeyDictionary()
-        self._missing: WeakSet[object] = WeakSet()
+        self._requesters: WeakIdentityMap[_Requester] = WeakIdentityMap()
         self._held = False
         self._links = b""
         self._begun = False
@@ -128,9 +129,8 @@ class StepTracker:
                 self._take_over(source)
             if owner not in self._requesters:
                 requester = _Requester(source, self._current, self._backwards_at_boundary, parts)
+                requester.missing = source is self._source
                 self._requesters[owner] = requester
-                if source is self._source:
-                    self._missing.add(owner)
 
     def advance(
         self, source: StepSource, owner: object, *, parts: int = 1, hold: bool = False, links: bytes = b""
@@ -160,7 +160,7 @@ class StepTracker:
             else:
                 self._count(requester, parts)
             if requester.in_open_round and requester.parts_done >= requester.parts_expected:
-                self._missing.discard(owner)
+                requester.missing = False
             self._held = self._held or hold
             boundary = None if self._held else self._close_round()
         self._announce(boundary)
@@ -177,16 +177,14 @@ class StepTracker:
     def forget(self, owner: object) -> None:
         """Wait for `owner` no longer."""
         with self._lock:
-            self._requesters.pop(owner, None)
-            self._missing.discard(owner)
+            self._requesters.pop(owner)
 
     def leave_out(self, owner: object) -> None:
         """Never wait for `owner`: it advances inside another requester."""
         with self._lock:
             requester = self._requesters.get(owner)
             if requester is not None:
-                requester.regular = False
-            self._missing.discard(owner)
+                requester.regular = requester.missing = False
 
     def _admit(self, source: StepSource, owner: object, parts: int) -> _Requester:
         """Add a requester that was never expected, at its first advance."""
@@ -199,8 +197,8 @@ class StepTracker:
         # It belongs to the iteration whose boundary was announced too early, not knowing of it.
         late = self._current > 0 and (peers_closed_it or lower_source_closed_it)
         requester = _Requester(source, self._current - late, self._backwards_at_boundary, parts)
+        requester.missing = True
         self._requesters[owner] = requester
-        self._missing.add(owner)
         return requester
 
     def _count(self, requester: _Requester, parts: int) -> None:
@@ -225,11 +223,10 @@ class StepTracker:
 
     def _restart_round(self) -> None:
         """A requester advances a second time before the round closed: those still missing are not regular."""
-        for owner in list(self._missing):
-            self._requesters[owner].regular = False
         for requester in self._requesters.values():
+            requester.regular = requester.regular and not requester.missing
             requester.in_open_round = False
-        self._missing = self._regular_owners()
+        self._wait_for_regular_ones()
 
     def _has_requester(self, source: StepSource) -> bool:
         return any(requester.source is source for requester in self._requesters.values())
@@ -239,17 +236,14 @@ class StepTracker:
         for requester in self._requesters.values():
             if requester.source is source:
                 requester.count = self._current
-        self._missing = self._regular_owners()
+        self._wait_for_regular_ones()
 
-    def _regular_owners(self) -> WeakSet[object]:
-        return WeakSet(
-            owner
-            for owner, requester in self._requesters.items()
-            if requester.regular and requester.source is self._source
-        )
+    def _wait_for_regular_ones(self) -> None:
+        for requester in self._requesters.values():
+            requester.missing = requester.regular and requester.source is self._source
 
     def _close_round(self) -> tuple[int, bytes] | None:
-        if self._missing:
+        if any(requester.missing for requester in self._requesters.values()):
             return None
         requesters = [r for r in self._requesters.values() if r.source is self._source]
         number = max((r.count for r in requesters if r.in_open_round), default=self._current)
@@ -263,7 +257,7 @@ class StepTracker:
             if requester.in_open_round:
                 requester.count = number
                 requester.in_open_round = False
-        self._missing = self._regular_owners()
+        self._wait_for_regular_ones()
         links, self._links = self._links, b""
         return number, links
 

@@ -21,6 +21,8 @@ from otel_torchprof.recording.side_tables import (
 )
 from otel_torchprof.recording.steps import NO_SPAN, SpanContext
 
+# kNoTrack of native/core/append_events.h.
+NO_TRACK = (1 << 32) - 1
 NO_EVENT_FLAGS = EventFlags(0)
 NO_STEP_FLAGS = StepFlags(0)
 
@@ -133,6 +135,19 @@ class RecordingBuilder:
             None if payload is None else np.ascontiguousarray(payload, dtype=np.uint64),
         )
 
+    def add_events_of(self, source: Recording, keep: npt.ArrayLike, tracks: Mapping[int, int]) -> None:
+        """Adds events of another recording, with their inputs, links, device rows, counters and memory.
+
+        Args:
+            source: that recording.
+            keep: for each of its events, whether to add it.
+            tracks: this builder's track by the source's; nothing on a track without one is added.
+        """
+        track_of = np.full(len(source.tracks), NO_TRACK, dtype=np.uint32)
+        for source_track, track in tracks.items():
+            track_of[source_track] = track
+        self._native.add_events_of(source.native, np.ascontiguousarray(keep, dtype=np.uint8), track_of)
+
     def add_payload(self, inputs: bytes) -> int:
         """Stores encoded inputs for any number of events and returns what their `payload` is then."""
         return self._native.add_payload(inputs)
@@ -210,6 +225,10 @@ class RecordingBuilder:
     def set_process(self, process_id: int, process_instance: int) -> None:
         """Names the process that recorded."""
         self._native.set_process(process_id, process_instance)
+
+    def set_this_process(self) -> None:
+        """Says that this process recorded."""
+        self._native.set_this_process()
 
     def set_stopped(self, stopped: bool) -> None:
         """False for a recording that is not complete."""

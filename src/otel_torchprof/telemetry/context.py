@@ -107,7 +107,7 @@ class StepPlacer:
 
     def rebuild_in_child(self) -> None:
         """Make the lock anew; spans that hold a step of the parent still do."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may step while its own thread places one
 
     def place(self, span: CurrentSpan | None, root_trace_id: int) -> StepPlacement:
         """Where the step that starts now under `span` goes; `root_trace_id` is its trace if it is a root."""
@@ -125,7 +125,7 @@ class StepPlacer:
                 # Unix time is read once a span; from there its age is monotonic, so a clock that is set does
                 # not make an old span young.
                 age_ns = 0 if span.start_ns is None else max(self._unix_ns() - span.start_ns, 0)
-                seen = self._seen[key] = _SeenSpan(now_ns, age_ns)
+                seen = self._seen.setdefault(key, _SeenSpan(now_ns, age_ns))
                 if len(self._seen) > self._max_remembered_spans:
                     self._seen.popitem(last=False)
             else:

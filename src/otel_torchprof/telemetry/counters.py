@@ -16,6 +16,7 @@ class ExportCounts:
 
     sent_spans: int = 0
     sent_bytes: int = 0  # encoded, before compression; 0 for exporters that take span objects
+    stripped_spans: int = 0  # went without their attributes, which no request had room for
     rejected_spans: int = 0
     failed_spans: dict[str, int] = field(default_factory=dict)  # by reason
     exported_recordings: int = 0
@@ -32,9 +33,10 @@ class ExportCounters:
 
     def rebuild_in_child(self) -> None:
         """Start from zero: the parent goes on counting its own."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may shut down while its own thread counts
         self._sent_spans = 0
         self._sent_bytes = 0
+        self._stripped_spans = 0
         self._rejected_spans = 0
         self._failed_spans: Counter[str] = Counter()
         self._exported_recordings = 0
@@ -48,6 +50,11 @@ class ExportCounters:
             self._sent_bytes += sent_bytes if result.delivered else 0
             self._rejected_spans += result.rejected
             self._failed_spans.update(result.dropped_by_reason)
+
+    def add_stripped_spans(self, spans: int) -> None:
+        """Count spans that had to be encoded without their attributes."""
+        with self._lock:
+            self._stripped_spans += spans
 
     def add_exported_recording(self) -> None:
         """Count one recording whose spans were all tried."""
@@ -71,6 +78,7 @@ class ExportCounters:
             return ExportCounts(
                 sent_spans=self._sent_spans,
                 sent_bytes=self._sent_bytes,
+                stripped_spans=self._stripped_spans,
                 rejected_spans=self._rejected_spans,
                 failed_spans=dict(self._failed_spans),
                 exported_recordings=self._exported_recordings,

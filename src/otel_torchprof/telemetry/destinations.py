@@ -28,13 +28,19 @@ TimeLeft = Callable[[], "float | None"]
 
 
 class EncodedRequest(Protocol):
-    """An encoded `ExportTraceServiceRequest` and the number of spans in it."""
+    """An encoded `ExportTraceServiceRequest` and the number of spans in it.
+
+    `stripped_spans` of them were too large for a request and go without attributes.
+    """
 
     @property
     def payload(self) -> bytes: ...
 
     @property
     def spans(self) -> int: ...
+
+    @property
+    def stripped_spans(self) -> int: ...
 
 
 class ExportWork(Protocol):
@@ -68,11 +74,19 @@ class RequestDestination:
     def __init__(self, sender: RequestSender, counters: ExportCounters) -> None:
         self.sender = sender
         self._counters = counters
+        self._log = ReasonLog(_logger)
 
     def export(self, work: ExportWork, time_left: TimeLeft) -> None:
         unreachable_in_a_row = 0
         last_result = SendResult()
         for request in work.requests():
+            if request.stripped_spans:
+                self._counters.add_stripped_spans(request.stripped_spans)
+                self._log.warn(
+                    "stripped",
+                    f"{request.stripped_spans} span(s) go without attributes, which are too large to be sent"
+                    ": record fewer inputs (OTEL_PYTHON_TORCHPROF_RECORD_SHAPES=false)",
+                )
             if unreachable_in_a_row < _GIVE_UP_AFTER_UNREACHABLE:
                 last_result = self.sender.send(request.payload, request.spans, timeout_s=time_left())
                 self._counters.add_result(last_result, len(request.payload))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.recorder.steps import StepSource, StepTracker
+from otel_torchprof.recorder.steps import StepSource, StepTracker, _Requester
 
 OPTIMIZER, SCALER, EXPLICIT = StepSource
 
@@ -83,6 +83,27 @@ def test_a_dead_requester_is_forgotten_and_not_waited_for() -> None:
     tracker.step(first)
     tracker.step(first)
     assert tracker.numbers == [1, 2, 3]
+
+
+def test_owners_that_are_equal_and_have_no_hash_count_each_for_itself() -> None:
+    class Equal(Owner):
+        __hash__ = None  # type: ignore[assignment]
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Equal)
+
+    tracker = Boundaries()
+    owners = [Equal(), Equal()]
+    for owner in owners:
+        tracker.expect(OPTIMIZER, owner)
+    for iteration in range(3):
+        tracker.step(owners[0])
+        assert tracker.numbers == list(range(1, iteration + 1))
+        tracker.step(owners[1])
+        assert tracker.numbers == list(range(1, iteration + 2))
+    tracker.leave_out(owners[1])
+    tracker.step(owners[0])
+    assert tracker.numbers == [1, 2, 3, 4]
 
 
 def test_a_new_owner_where_an_old_one_was_starts_afresh() -> None:
@@ -230,21 +251,21 @@ def test_who_begins_later_meets_no_number_again(owners: int, before: int, steppe
 
 
 def test_a_step_that_interrupts_the_counting_of_another_does_not_hang() -> None:
-    tracker = Boundaries()
     other = Owner()
 
-    class Interrupted(Owner):
-        """Asked for its hash in the middle of counting, where a signal handler may run as well."""
+    class Interrupted(Boundaries):
+        """Steps once more in the middle of counting, where a signal handler may run as well."""
 
         interruptions = 1
 
-        def __hash__(self) -> int:
+        def _count(self, requester: _Requester, parts: int) -> None:
             if self.interruptions:
                 self.interruptions -= 1
-                tracker.step(other)
-            return 1
+                self.step(other)
+            super()._count(requester, parts)
 
-    training = threading.Thread(target=tracker.step, args=(Interrupted(),), daemon=True)
+    tracker = Interrupted()
+    training = threading.Thread(target=tracker.step, args=(Owner(),), daemon=True)
     training.start()
     training.join(30)
     assert not training.is_alive()

@@ -55,6 +55,20 @@ def test_what_senders_report_is_counted() -> None:
     assert sender.timeouts == [4.0, 4.0, 4.0]
 
 
+def test_spans_that_had_to_go_without_attributes_are_counted_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counters = ExportCounters()
+    destination = RequestDestination(ScriptedSender(), counters)
+    destination.export(HandMadeWork(requests=2, spans_per_request=3, stripped_spans=1), no_end)
+    counts = counters.counts()
+    assert (counts.sent_spans, counts.stripped_spans) == (6, 2)
+    assert caplog.messages == [
+        "otel-torchprof: 1 span(s) go without attributes, which are too large to be sent: "
+        "record fewer inputs (OTEL_PYTHON_TORCHPROF_RECORD_SHAPES=false)"
+    ]
+
+
 @pytest.mark.parametrize("reason", ["timeout", "unavailable", "tls"])
 def test_a_server_out_of_reach_is_asked_twice_a_recording(reason: str) -> None:
     counters = ExportCounters()
