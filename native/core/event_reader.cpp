@@ -2,12 +2,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
+#include <map>
 
 #include "core/inputs_encoding.h"
+#include "core/record_cursor.h"
 #include "core/row_order.h"
 
 namespace torchprof {
+
+namespace {
+
+// A thread records its events in the order of rows: with its chunks in sequence there is nothing to sort.
+void sort_by_sequence(std::vector<const Chunk*>& chunks) {
+  std::stable_sort(chunks.begin(), chunks.end(),
+                   [](const Chunk* a, const Chunk* b) { return a->sequence < b->sequence; });
+}
+
+bool lies_before(const OpRecord& op, const FrameSlice& frame) noexcept {
+  const std::uint64_t end_ticks = op.end_ticks.load(std::memory_order_acquire);
+  return comes_before(op.start_ticks, end_ticks == 0 ? kStillOpen : end_ticks, frame.start_ticks,
+                      frame.end_ticks);
+}
+
+}  // namespace
 
 PayloadRanges::PayloadRanges(std::span<const std::byte> file, const std::vector<Chunk>& chunks)
     : file_(file) {
@@ -38,24 +55,54 @@ std::uint64_t PayloadRanges::inputs_offset(std::uint32_t payload, ProblemCounts&
 }
 
 void EventReader::read(const std::vector<Chunk>& chunks) {
-  struct TrackChunk {
-    std::uint32_t track;
-    const Chunk* chunk;
+  struct TrackChunks {
+    std::vector<const Chunk*> ops;
+    std::vector<const Chunk*> frames;
   };
-  std::vector<TrackChunk> op_chunks;
+  std::map<std::uint32_t, TrackChunks> by_track;
   std::vector<const Chunk*> saved_chunks;
   std::uint64_t rows = 0;
   for (const Chunk& chunk : chunks) {
     if (chunk.count == 0) continue;
-    if (chunk.kind == ChunkKind::kOps) op_chunks.push_back({tracks_.of_thread(chunk.thread), &chunk});
-    if (chunk.kind == ChunkKind::kEvents) saved_chunks.push_back(&chunk);
-    if (chunk.kind == ChunkKind::kOps || chunk.kind == ChunkKind::kEvents) rows += chunk.count;
+    switch (chunk.kind) {
+      case ChunkKind::kOps:
+        by_track[tracks_.of_thread(chunk.thread)].ops.push_back(&chunk);
+        break;
+      case ChunkKind::kFrames:
+        by_track[tracks_.of_thread(chunk.thread)].frames.push_back(&chunk);
+        break;
+      case ChunkKind::kEvents:
+        saved_chunks.push_back(&chunk);
+        break;
+      default:
+        continue;
+    }
+    rows += chunk.count;
   }
-  // A thread records its ops in the order of rows: with its chunks in sequence there is nothing to sort.
-  std::stable_sort(op_chunks.begin(), op_chunks.end(), [](const TrackChunk& a, const TrackChunk& b) {
-    return std::tie(a.track, a.chunk->sequence) < std::tie(b.track, b.chunk->sequence);
-  });
+  reserve(rows);
+  for (const Chunk* chunk : saved_chunks) {
+    for (const EventRecord& event : records_of<EventRecord>(file_, *chunk)) read_saved(event);
+  }
+  for (auto& [track, track_chunks] : by_track) {
+    sort_by_sequence(track_chunks.ops);
+    sort_by_sequence(track_chunks.frames);
+    read_track(track, track_chunks.ops, track_chunks.frames);
+  }
+  if (!events_.correlation.empty()) events_.correlation.resize(events_.size(), -1);
+}
 
+void EventReader::read_track(std::uint32_t track, std::span<const Chunk* const> op_chunks,
+                             std::span<const Chunk* const> frame_chunks) {
+  RecordCursor<OpRecord> ops(file_, op_chunks);
+  for (FrameReader frames(file_, frame_chunks, op_chunks); frames.get() != nullptr; frames.advance()) {
+    const FrameSlice& frame = *frames.get();
+    for (; ops.get() != nullptr && lies_before(*ops.get(), frame); ops.advance()) read_op(*ops.get(), track);
+    read_frame(frame, track);
+  }
+  for (; ops.get() != nullptr; ops.advance()) read_op(*ops.get(), track);
+}
+
+void EventReader::reserve(std::uint64_t rows) {
   events_.start_ns.reserve(rows);
   events_.end_ns.reserve(rows);
   events_.name.reserve(rows);
@@ -67,13 +114,6 @@ void EventReader::read(const std::vector<Chunk>& chunks) {
   events_.forward_thread.reserve(rows);
   events_.end_track.reserve(rows);
   events_.payload.reserve(rows);
-  for (const Chunk* chunk : saved_chunks) {
-    for (const EventRecord& event : records_of<EventRecord>(file_, *chunk)) read_saved(event);
-  }
-  for (const auto& [track, chunk] : op_chunks) {
-    for (const OpRecord& op : records_of<OpRecord>(file_, *chunk)) read_op(op, track);
-  }
-  if (!events_.correlation.empty()) events_.correlation.resize(events_.size(), -1);
 }
 
 std::vector<std::uint64_t> EventReader::finish(std::int64_t last_ns) {
@@ -105,6 +145,29 @@ void EventReader::read_op(const OpRecord& op, std::uint32_t track) {
   events_.forward_thread.push_back(op.forward_thread);
   events_.end_track.push_back((flags & kFlagOtherThread) != 0 ? tracks_.of_thread(op.end_thread) : 0);
   events_.payload.push_back(payload_.inputs_offset(op.payload, problems_));
+}
+
+void EventReader::read_frame(const FrameSlice& frame, std::uint32_t track) {
+  std::uint16_t flags = frame.record->flags.load(std::memory_order_relaxed);
+  const std::int64_t start_ns = times_.unix_ns(frame.start_ticks);
+  std::int64_t end_ns = start_ns;
+  if (frame.end_ticks == kStillOpen) {
+    flags |= kFlagUnfinished;
+    open_rows_.push_back(events_.size());
+  } else {
+    end_ns = times_.no_earlier(times_.unix_ns(frame.end_ticks), start_ns);
+  }
+  events_.start_ns.push_back(start_ns);
+  events_.end_ns.push_back(end_ns);
+  events_.name.push_back(strings_.find(frame.record->name, problems_));
+  events_.track.push_back(track);
+  events_.kind.push_back(known_kind(frame.record->kind));
+  events_.scope.push_back(0);
+  events_.flags.push_back(flags);
+  events_.sequence.push_back(-1);
+  events_.forward_thread.push_back(0);
+  events_.end_track.push_back(0);
+  events_.payload.push_back(0);
 }
 
 void EventReader::read_saved(const EventRecord& event) {

@@ -1,4 +1,4 @@
-// Turns the records of ops and of saved events into rows of an EventTable.
+// Turns the records of ops, of Python frames and of saved events into rows of an EventTable.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/chunk_index.h"
+#include "core/frame_reader.h"
 #include "core/recording.h"
 #include "core/string_reader.h"
 #include "core/time_reader.h"
@@ -58,7 +59,12 @@ class EventReader {
   [[nodiscard]] EventTable take() { return std::move(events_); }
 
  private:
+  // The chunks of one track, each kind in sequence.
+  void read_track(std::uint32_t track, std::span<const Chunk* const> op_chunks,
+                  std::span<const Chunk* const> frame_chunks);
   void read_op(const OpRecord& op, std::uint32_t track);
+  void read_frame(const FrameSlice& frame, std::uint32_t track);
+  void reserve(std::uint64_t rows);
   void read_saved(const EventRecord& event);
   [[nodiscard]] std::uint8_t known_kind(std::uint8_t kind) noexcept;
 
