@@ -54,8 +54,3 @@ class TraceClock:
             self._report.add_problem("time_out_of_range", int(np.count_nonzero(too_far)))
             times[too_far] = NO_TIME
         return times
-
-    def one(self, value: Any) -> int | None:
-        """As `column`, of one value; None for what is no time."""
-        time_ns = int(self.column([value])[0])
-        return None if time_ns == NO_TIME else time_ns

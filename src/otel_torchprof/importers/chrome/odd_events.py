@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -34,13 +34,21 @@ class OddEvents:
 
     def add(self, events: Sequence[Event], texts: Sequence[Slice]) -> None:
         """Takes events, and the text of each."""
-        for event, text in zip(events, texts, strict=True):
-            if event.ph == "M":
-                self._trace.tracks.add_metadata(event)
-            elif event.ph not in _ADD:
-                self._trace.report.add_problem("unsupported_phase" if event.ph else "no_phase")
-            elif (time_ns := self._trace.clock.one(event.ts)) is not None:
+        timed = [(event, text) for event, text in zip(events, texts, strict=True) if self._has_time(event)]
+        times = self._trace.clock.column([event.ts for event, _text in timed]).tolist()
+        for (event, text), time_ns in zip(timed, times, strict=True):
+            if time_ns != NO_TIME:
                 _ADD[event.ph](self, event, time_ns, text)
+
+    def _has_time(self, event: Event) -> bool:
+        """Whether an event of this phase has a time; takes what has none."""
+        if event.ph in _ADD:
+            return True
+        if event.ph == "M":
+            self._trace.tracks.add_metadata(event)
+        else:
+            self._trace.report.add_problem("unsupported_phase" if event.ph else "no_phase")
+        return False
 
     def pair_scopes(self, last_ns: int) -> None:
         """Makes events of begins and ends; what is never ended lasts until `last_ns`."""
@@ -154,7 +162,7 @@ class OddEvents:
             trace.counters.append((time_ns, row, track, trace.builder.add_name(*names), value))
 
 
-_ADD = {
+_ADD: dict[str | None, Callable[[OddEvents, Event, int, Slice], None]] = {
     "X": OddEvents._add_complete,
     **dict.fromkeys(("B", "E", *_ASYNC_PHASES), OddEvents._add_mark),
     **dict.fromkeys(("s", "t", "f"), OddEvents._add_flow),
