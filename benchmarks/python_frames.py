@@ -1,4 +1,4 @@
-"""What watching adds to a call in Python that does little but call: ours, an empty hook, cProfile, VizTracer."""
+"""What watching adds to a call, in Python that does little else: ours, an empty hook, cProfile, VizTracer."""
 
 from __future__ import annotations
 

@@ -4,7 +4,11 @@ namespace nb = nanobind;
 
 void bind_capture(nb::module_& m);
 void bind_chrome(nb::module_& m);
+void bind_counters(nb::module_& m);
+void bind_memory(nb::module_& m);
+void bind_modules(nb::module_& m);
 void bind_pickle(nb::module_& m);
+void bind_python_frames(nb::module_& m);
 void bind_recording(nb::module_& m);
 void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
@@ -18,7 +22,11 @@ NB_MODULE(core, m) {
   // Recording first: the others name its type in their signatures.
   bind_recording(m);
   bind_side_tables(m);
+  bind_memory(m);
   bind_capture(m);
+  bind_counters(m);
+  bind_modules(m);
+  bind_python_frames(m);
   bind_spans(m);
   bind_chrome(m);
   bind_trace_json(m);

@@ -285,12 +285,13 @@ std::span<const std::byte> Arena::bytes() const noexcept {
   return {base_, header().used_bytes.load(std::memory_order_acquire)};
 }
 
-std::uint64_t Arena::count_ops() const noexcept {
+std::uint64_t Arena::count_events() const noexcept {
   const std::lock_guard lock(mutex_);
   std::uint64_t count = 0;
   for (std::uint64_t offset = kGranuleBytes; offset < used_;) {
     const ChunkHeader& chunk = *chunk_at(offset);
-    if (chunk.kind == static_cast<std::uint16_t>(ChunkKind::kOps)) {
+    const auto kind = static_cast<ChunkKind>(chunk.kind);
+    if (kind == ChunkKind::kOps || kind == ChunkKind::kFrames) {
       count += chunk.committed.load(std::memory_order_relaxed);
     }
     offset += chunk.size_bytes;

@@ -67,8 +67,8 @@ class Arena {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - base_);
   }
   [[nodiscard]] const std::string& fallback_reason() const noexcept { return fallback_reason_; }
-  // Records of kOps chunks so far.
-  [[nodiscard]] std::uint64_t count_ops() const noexcept;
+  // Ops and Python calls so far.
+  [[nodiscard]] std::uint64_t count_events() const noexcept;
 
  private:
   struct FreeRegion {

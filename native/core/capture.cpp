@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/counter_log.h"
 #include "core/op_hooks.h"
 #include "core/populator.h"
 #include "core/registry.h"
@@ -63,9 +64,12 @@ void Capture::stop() noexcept {
     return;
   }
   if (before == State::kRecording) {
+    recording_->stop_counters();
     Populator::remove(recording_->arena());
-    if (!Registry::instance().stop(static_cast<std::uint32_t>(slot_.load(std::memory_order_relaxed)),
-                                   *recording_)) {
+    if (Registry::instance().stop(static_cast<std::uint32_t>(slot_.load(std::memory_order_relaxed)),
+                                  *recording_)) {
+      recording_->close_counters();
+    } else {
       leak(recording_);
     }
     slot_.store(-1, std::memory_order_relaxed);
@@ -85,14 +89,40 @@ void Capture::begin_step(const StepStart& start) {
   }
   const int slot = this->slot();
   if (!lost_in_fork() && slot >= 0) {
+    mark_counters();
     recording_->begin_step(start, current_thread_ordinal(static_cast<std::uint32_t>(slot), *recording_));
   }
 }
 
 void Capture::end_step() noexcept {
   if (!lost_in_fork()) {
+    mark_counters();
     recording_->end_step();
   }
+}
+
+void Capture::mark_counters() noexcept {
+  const std::lock_guard lock(mutex_);  // a stop closes them
+  if (CounterLog* counters = recording_->counters(); counters != nullptr) {
+    counters->mark();
+  }
+}
+
+void Capture::start_counters(std::unique_ptr<CounterSource> source, std::span<const std::string> names,
+                             CounterScope scope) {
+  const std::lock_guard lock(mutex_);
+  if (lost_in_fork() || state_.load(std::memory_order_relaxed) != State::kRecording) {
+    throw std::runtime_error("the capture does not record; start it before its counters");
+  }
+  recording_->start_counters(std::move(source), names, scope);
+}
+
+void Capture::stop_counters() noexcept {
+  if (lost_in_fork()) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  recording_->stop_counters();
 }
 
 void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
@@ -136,7 +166,7 @@ DropCounts Capture::drops() const noexcept {
 }
 
 std::uint64_t Capture::recorded() const noexcept {
-  return lost_in_fork() ? 0 : recording_->arena().count_ops();
+  return lost_in_fork() ? 0 : recording_->arena().count_events();
 }
 
 }  // namespace torchprof

@@ -51,8 +51,15 @@ class Capture {
   // chunk, std::runtime_error after stop.
   void add_metadata(std::string_view json_object);
 
+  // Counts `names` from now on, on every thread: over steps, and over events as `scope` says. Throws
+  // std::runtime_error when not recording or started before, std::system_error when threads cannot be listed.
+  void start_counters(std::unique_ptr<CounterSource> source, std::span<const std::string> names,
+                      CounterScope scope);
+  // Idempotent; stop() does it too.
+  void stop_counters() noexcept;
+
   [[nodiscard]] DropCounts drops() const noexcept;
-  // Ops so far.
+  // Events so far.
   [[nodiscard]] std::uint64_t recorded() const noexcept;
   // Why the recording is in memory although a path was given; empty otherwise.
   [[nodiscard]] const std::string& fallback_reason() const noexcept { return fallback_reason_; }
@@ -66,11 +73,13 @@ class Capture {
  private:
   enum class State { kNew, kRecording, kStopped };
 
+  void mark_counters() noexcept;
+
   std::shared_ptr<ActiveRecording> recording_;
   std::string fallback_reason_;
   std::atomic<int> slot_{-1};
   std::atomic<State> state_{State::kNew};
-  mutable std::mutex mutex_;  // start and stop against each other
+  mutable std::mutex mutex_;  // start, stop and counters against each other
 };
 
 }  // namespace torchprof

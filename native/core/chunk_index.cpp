@@ -30,6 +30,8 @@ std::uint64_t record_bytes_of(ChunkKind kind) noexcept {
       return sizeof(CounterRecord);
     case ChunkKind::kMemory:
       return sizeof(MemoryRecord);
+    case ChunkKind::kFrames:
+      return sizeof(FrameRecord);
     case ChunkKind::kArguments:
       return sizeof(ArgumentsRecord);
     case ChunkKind::kTensorRoles:

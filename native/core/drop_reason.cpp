@@ -20,6 +20,10 @@ std::string_view drop_reason_name(std::size_t index) noexcept {
       return "unmatched_end";
     case DropReason::kStartAfterStop:
       return "start_after_stop";
+    case DropReason::kProfilerReplaced:
+      return "profiler_replaced";
+    case DropReason::kNotCounted:
+      return "not_counted";
     case DropReason::kCount:
       break;
   }

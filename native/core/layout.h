@@ -39,14 +39,16 @@ struct ClockPair {
 
 // Why something was not recorded. The index is part of the format; names in drop_reason.cpp.
 enum class DropReason : std::uint32_t {
-  kByteCap = 0,          // the recording reached its cap
-  kDiskFull = 1,         // posix_fallocate failed
-  kNoThreadState = 2,    // no memory for a thread's state
-  kStackTooDeep = 3,     // more open events on a thread than kMaxOpenEvents
-  kPayloadTooLarge = 4,  // shapes and inputs of one op over their bound
-  kNameTableFull = 5,    // a name replaced by a placeholder
-  kUnmatchedEnd = 6,     // an end whose start was not recorded
-  kStartAfterStop = 7,   // an event that began while the capture was stopping
+  kByteCap = 0,           // the recording reached its cap
+  kDiskFull = 1,          // posix_fallocate failed
+  kNoThreadState = 2,     // no memory for a thread's state
+  kStackTooDeep = 3,      // more open events on a thread than kMaxOpenEvents
+  kPayloadTooLarge = 4,   // shapes and inputs of one op over their bound
+  kNameTableFull = 5,     // a name replaced by a placeholder
+  kUnmatchedEnd = 6,      // an end whose start was not recorded
+  kStartAfterStop = 7,    // an event that began while the capture was stopping
+  kProfilerReplaced = 8,  // a thread whose Python calls went to a profiler set after ours
+  kNotCounted = 9,        // counters of a thread or an event that could not be read, or never had their turn
   kCount = 16,
 };
 
@@ -79,18 +81,19 @@ enum class ChunkKind : std::uint16_t {
   // Bytes, referred to by file offset / kPayloadAlignBytes. Inputs of an op: u32 size, then as many
   // bytes. Links of a step: StepRecord::links_count entries, no size before them.
   kPayload = 2,
-  kStrings = 3,     // StringEntry + bytes, 8-byte aligned
-  kThreads = 4,     // ThreadRecord
-  kSteps = 5,       // StepRecord
-  kMetadata = 6,    // UTF-8 JSON objects, one a line; later keys win
-  kEvents = 7,      // EventRecord: any event of a saved Recording
-  kTracks = 8,      // TrackRecord
-  kLinks = 9,       // LinkRecord
-  kDevice = 10,     // DeviceRecord
-  kCounters = 11,   // CounterRecord
-  kMemory = 12,     // MemoryRecord
+  kStrings = 3,       // StringEntry + bytes, 8-byte aligned
+  kThreads = 4,       // ThreadRecord
+  kSteps = 5,         // StepRecord
+  kMetadata = 6,      // UTF-8 JSON objects, one a line; later keys win
+  kEvents = 7,        // EventRecord: any event of a saved Recording
+  kTracks = 8,        // TrackRecord
+  kLinks = 9,         // LinkRecord
+  kDevice = 10,       // DeviceRecord
+  kCounters = 11,     // CounterRecord
+  kMemory = 12,       // MemoryRecord
+  kFrames = 13,       // FrameRecord
   kTensorRoles = 14,  // TensorRoleRecord
-  kArguments = 16,  // ArgumentsRecord
+  kArguments = 16,    // ArgumentsRecord
 };
 
 struct ChunkHeader {
@@ -113,6 +116,10 @@ enum OpFlags : std::uint16_t {
   kFlagUnfinished = 1 << 2,   // still open when the recording ended; end = the recording's end
   kFlagPayloadCut = 1 << 3,   // inputs were cut to their bound
   kFlagInstant = 1 << 4,      // a moment that was marked, not something that took no time
+  kFlagTraining = 1 << 5,     // call of a module in training mode
+  kFlagEvaluation = 1 << 6,   // call of a module in evaluation mode; with neither the mode is not known
+  kFlagEnteredBefore =
+      1 << 7,  // a frame that was on the stack already; start = when its thread was first seen
 };
 
 // What an event is. Part of the format and of the numpy columns.
@@ -149,6 +156,19 @@ struct OpRecord {
   std::uint32_t reserved;
 };
 static_assert(sizeof(OpRecord) == 48);
+
+// A stretch of a Python function, or the call of a C function: from a call or resumption to the return, yield
+// or raise after it. `end_ticks` as in OpRecord; with kFlagUnfinished it may be the last that is known of the
+// frame.
+struct FrameRecord {
+  std::uint64_t start_ticks;
+  std::atomic<std::uint64_t> end_ticks;
+  std::uint32_t name;  // string id: qualified name + `file:line` of the definition
+  std::uint8_t kind;   // EventKind: kPython or kPythonC
+  std::uint8_t reserved;
+  std::atomic<std::uint16_t> flags;  // OpFlags
+};
+static_assert(sizeof(FrameRecord) == 24);
 
 // Followed by `name_bytes` + `overload_bytes` bytes of UTF-8 (as given: not validated), padded to 8.
 struct StringEntry {
@@ -261,7 +281,11 @@ struct DeviceRecord {
 };
 static_assert(sizeof(DeviceRecord) == 128);
 
-// A reading of a counter: at a moment, or over the time of an event.
+// CounterRecord::event in a capture: the event of `track` that began at `time`.
+inline constexpr std::int64_t kEventByStart = -2;
+
+// A reading of a counter: at a moment, or over the time of an event. The overload of its name says what the
+// value is: see counter_series.h.
 struct CounterRecord {
   std::uint64_t time;   // ticks in a capture, unix ns in a saved recording
   std::int64_t event;   // as DeviceRecord::event, -1 = none
@@ -271,7 +295,13 @@ struct CounterRecord {
 };
 static_assert(sizeof(CounterRecord) == 32);
 
-// An allocation or a free.
+enum MemoryFlags : std::uint8_t {
+  kMemoryFree = 1 << 0,
+  kMemoryBeforeCapture = 1 << 1,  // a free of what was not allocated in this capture: its size is not known
+  kMemoryOutOfMemory = 1 << 2,    // a request that failed; `size_bytes` was asked for
+};
+
+// An allocation, a free, or an allocation that failed.
 struct MemoryRecord {
   std::uint64_t time;                  // as CounterRecord::time
   std::int64_t event;                  // as CounterRecord::event
@@ -282,7 +312,8 @@ struct MemoryRecord {
   std::uint32_t track;       // as CounterRecord::track
   std::int32_t device;       // -1 = not numbered
   std::uint8_t device_type;  // c10::DeviceType
-  std::uint8_t reserved[7];
+  std::uint8_t flags;        // MemoryFlags
+  std::uint8_t reserved[6];
 };
 static_assert(sizeof(MemoryRecord) == 64);
 
@@ -291,11 +322,11 @@ enum class TensorRole : std::uint8_t { kParameter = 1, kGradient = 2, kOptimizer
 
 // At a moment the program's own objects held a tensor in this role.
 struct TensorRoleRecord {
-  std::uint64_t time;       // as CounterRecord::time
-  std::uint64_t address;    // of the first byte of its storage
-  std::int64_t size_bytes;  // of its storage
-  std::uint32_t name;       // string id: `encoder.weight`, of optimizer state with the key as its overload
-  std::int32_t device;      // -1 = not numbered
+  std::uint64_t time;        // as CounterRecord::time
+  std::uint64_t address;     // of the first byte of its storage
+  std::int64_t size_bytes;   // of its storage
+  std::uint32_t name;        // string id: `encoder.weight`, of optimizer state with the key as its overload
+  std::int32_t device;       // -1 = not numbered
   std::uint8_t device_type;  // c10::DeviceType
   std::uint8_t role;         // TensorRole
   std::uint8_t reserved[6];

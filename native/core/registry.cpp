@@ -172,6 +172,35 @@ Registry::Ended Registry::end_elsewhere(std::uint32_t slot, ThreadBuffer& ender,
   return Ended::kUnknown;
 }
 
+ThreadBuffer* Registry::buffer_of(std::uint32_t slot, std::uint32_t os_thread_id) const noexcept {
+  for (const ThreadState* thread : threads_) {
+    ThreadBuffer* buffer = thread->buffers[slot].load(std::memory_order_relaxed);
+    if (thread->os_thread_id == os_thread_id && buffer != nullptr && buffer->recording() != nullptr) {
+      return buffer;
+    }
+  }
+  return nullptr;
+}
+
+std::uint32_t Registry::ordinal_of(std::uint32_t slot, ActiveRecording& recording,
+                                   std::uint32_t os_thread_id) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const ThreadBuffer* buffer = buffer_of(slot, os_thread_id);
+        buffer != nullptr && buffer->recording() == &recording) {
+      return buffer->ordinal();
+    }
+  }
+  return recording.ordinal_of_thread(os_thread_id, "");
+}
+
+void Registry::lose_frames(std::uint32_t slot, std::uint32_t os_thread_id) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (ThreadBuffer* buffer = buffer_of(slot, os_thread_id); buffer != nullptr) {
+    buffer->frames().lose();
+  }
+}
+
 int Registry::start(ActiveRecording& recording) noexcept {
   const std::lock_guard lock(mutex_);
   for (std::uint32_t i = 0; i < kSlots; ++i) {

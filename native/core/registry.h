@@ -46,6 +46,12 @@ class Registry {
   Ended end_elsewhere(std::uint32_t slot, ThreadBuffer& ender, const void* key, std::uint64_t end_ticks,
                       bool is_async) noexcept;
 
+  // The ordinal of a running thread in a recording, its track made if need be; 0 when there is no room for it.
+  [[nodiscard]] std::uint32_t ordinal_of(std::uint32_t slot, ActiveRecording& recording,
+                                         std::uint32_t os_thread_id) noexcept;
+  // Ends the Python frames of a thread that cannot enter or leave one now.
+  void lose_frames(std::uint32_t slot, std::uint32_t os_thread_id) noexcept;
+
   // A free slot, now recording; -1 when all record.
   int start(ActiveRecording& recording) noexcept;
   // Ends recording in a slot: waits until no thread is inside a hook of it, closes open ops, frees the slot.
@@ -73,6 +79,8 @@ class Registry {
   void forget_parent() noexcept;
 
   void retire(ThreadState& thread) noexcept;
+  // The buffer of a running thread that records in a slot; nullptr when there is none. Under the lock.
+  [[nodiscard]] ThreadBuffer* buffer_of(std::uint32_t slot, std::uint32_t os_thread_id) const noexcept;
   [[nodiscard]] bool wait_until_outside(std::uint32_t slot) noexcept;
   void close_buffers(std::uint32_t slot, ActiveRecording& recording) noexcept;
   void remember_open_at_stop(std::uint32_t slot, const void* key) noexcept;

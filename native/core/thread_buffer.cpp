@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/clock.h"
+#include "core/counter_log.h"
 
 namespace torchprof {
 
@@ -13,7 +14,8 @@ void ThreadBuffer::bind(ActiveRecording& recording, std::uint32_t os_thread_id,
   recording_ = &recording;
   os_thread_id_ = os_thread_id;
   thread_name_ = thread_name;
-  ordinal_ = recording.next_thread_ordinal();
+  ordinal_ = recording.claim_ordinal(os_thread_id, thread_name, thread_record_);
+  frames_.bind(recording);
   ops_.set_thread(ordinal_);
   inputs_.set_thread(ordinal_);
   // A buffer that served another thread of the same recording keeps the names it knows.
@@ -24,15 +26,31 @@ void ThreadBuffer::bind(ActiveRecording& recording, std::uint32_t os_thread_id,
 }
 
 void ThreadBuffer::unbind() noexcept {
+  frames_.close(ticks());
+  if (counters_ != nullptr) {
+    counters_->leave();
+    counters_ = nullptr;
+  }
+  counters_asked_ = false;
   flush_drops();
   ops_.close(recording_->arena());
   inputs_.close(recording_->arena());
   recording_ = nullptr;
   thread_record_ = nullptr;
+  torch_thread_known_ = false;
   retry_in_ops_ = 0;
   retry_interval_ops_ = kFirstRetryOps;
   too_deep_ = 0;
   no_room_count_ = 0;
+}
+
+void ThreadBuffer::join_counters() noexcept {
+  CounterLog* const log = recording_->counters();
+  if (counters_asked_ || log == nullptr) {
+    return;
+  }
+  counters_asked_ = true;
+  counters_ = log->join(os_thread_id_, ordinal_);
 }
 
 bool ThreadBuffer::make_room_to_open() noexcept {
@@ -79,13 +97,22 @@ std::byte* ThreadBuffer::reserve_op(std::uint64_t torch_thread) noexcept {
   return room;
 }
 
-OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op) noexcept {
+OpRecord* ThreadBuffer::begin_event(const EventStart& event) noexcept {
+  torchprof_op_start op{};
+  op.key = event.key;
+  op.name = event.name;
+  op.overload = event.overload;
+  op.sequence = -1;
+  return begin(op, event.kind, event.flags);
+}
+
+OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op, EventKind kind,
+                                 std::uint16_t flags) noexcept {
   StringTable& table = recording_->strings();
   const StringEntry& name = names_.find(op.name, op.overload, table);
   if (&name == &table.placeholder()) [[unlikely]] {
     recording_->count_drops(DropReason::kNameTableFull);
   }
-  std::uint16_t flags = op.is_async != 0 ? kFlagAsync : 0;
   std::uint32_t payload = 0;
   if (op.inputs != nullptr) {
     payload = store_inputs(op, flags);
@@ -93,7 +120,7 @@ OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op) 
   auto* record = reinterpret_cast<OpRecord*>(room);
   record->end_ticks.store(0, std::memory_order_relaxed);
   record->name = name.id;
-  record->kind = static_cast<std::uint8_t>(op.is_user != 0 ? EventKind::kUser : EventKind::kOp);
+  record->kind = static_cast<std::uint8_t>(kind);
   record->scope = op.scope;
   record->flags.store(flags, std::memory_order_relaxed);
   record->sequence = op.sequence;

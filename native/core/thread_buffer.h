@@ -8,6 +8,8 @@
 
 #include "core/active_recording.h"
 #include "core/chunk_cursor.h"
+#include "core/event_counters.h"
+#include "core/frame_log.h"
 #include "core/name_cache.h"
 #include "core/open_stack.h"
 #include "torch/bridge_abi.h"
@@ -16,11 +18,21 @@ namespace torchprof {
 
 inline constexpr std::size_t kMaxInputsBytes = 64 * 1024;
 
+// An event that begins and that torch knows nothing of. Pointers need to live only for the call.
+struct EventStart {
+  const void* key;       // identifies the event until its end
+  const char* name;      // NUL-terminated
+  const char* overload;  // NUL-terminated, "" when none
+  EventKind kind;
+  std::uint16_t flags;  // OpFlags
+};
+
 class ThreadBuffer {
  public:
   // The recording it belongs to; nullptr while it belongs to none.
   [[nodiscard]] ActiveRecording* recording() const noexcept { return recording_; }
   [[nodiscard]] OpenStack& open_ops() noexcept { return open_ops_; }
+  [[nodiscard]] FrameLog& frames() noexcept { return frames_; }
   [[nodiscard]] std::uint32_t ordinal() const noexcept { return ordinal_; }
 
   void bind(ActiveRecording& recording, std::uint32_t os_thread_id, const char* thread_name) noexcept;
@@ -29,16 +41,21 @@ class ThreadBuffer {
 
   // A committed record of an op that begins now, or the discard record when it had to be dropped (counted).
   OpRecord* begin_op(const torchprof_op_start& op) noexcept {
-    std::byte* room = ops_.reserve_fast(sizeof(OpRecord));
-    if (room == nullptr) [[unlikely]] {
-      room = reserve_op(op.torch_thread);
-      if (room == nullptr) {
-        return &discard_;
-      }
+    // An event of another source may have come first, which does not know what torch calls the thread.
+    if (!torch_thread_known_) [[unlikely]] {
+      torch_thread_known_ = ensure_thread_record(op.torch_thread);
     }
-    return write_op(room, op);
+    return begin(op, op.is_user != 0 ? EventKind::kUser : EventKind::kOp, op.is_async != 0 ? kFlagAsync : 0);
   }
+  // Likewise of any other event.
+  OpRecord* begin_event(const EventStart& event) noexcept;
   [[nodiscard]] bool is_discard(const OpRecord* record) const noexcept { return record == &discard_; }
+
+  // Where the thread's counters of this recording are: nullptr without any.
+  [[nodiscard]] EventCounters* counters() const noexcept { return counters_; }
+  // Opens them, if there are to be any: takes system calls the first time. Owner only, without the registry's
+  // lock.
+  void join_counters() noexcept;
 
   // Room for one more op on the full open stack. Owner only, under the registry's lock.
   [[nodiscard]] bool make_room_to_open() noexcept;
@@ -60,6 +77,7 @@ class ThreadBuffer {
   // Adds the drops not yet in the header of the recording.
   void add_pending_drops(DropCounts& counts) const noexcept {
     counts[pending_reason_.load(std::memory_order_relaxed)] += pending_drops_.load(std::memory_order_relaxed);
+    frames_.add_pending_drops(counts);
   }
 
  private:
@@ -68,7 +86,18 @@ class ThreadBuffer {
   static constexpr std::uint32_t kFlushDrops = 256;
   static constexpr std::uint64_t kRetryRoomOps = 1024;
 
-  OpRecord* write_op(std::byte* room, const torchprof_op_start& op) noexcept;
+  OpRecord* begin(const torchprof_op_start& op, EventKind kind, std::uint16_t flags) noexcept {
+    std::byte* room = ops_.reserve_fast(sizeof(OpRecord));
+    if (room == nullptr) [[unlikely]] {
+      room = reserve_op(op.torch_thread);
+      if (room == nullptr) {
+        return &discard_;
+      }
+    }
+    return write_op(room, op, kind, flags);
+  }
+  OpRecord* write_op(std::byte* room, const torchprof_op_start& op, EventKind kind,
+                     std::uint16_t flags) noexcept;
   [[nodiscard]] std::byte* reserve_op(std::uint64_t torch_thread) noexcept;
   [[nodiscard]] std::uint32_t store_inputs(const torchprof_op_start& op, std::uint16_t& flags) noexcept;
   void drop(DropReason reason) noexcept;
@@ -80,7 +109,11 @@ class ThreadBuffer {
   std::uint32_t ordinal_ = 0;
   std::uint32_t os_thread_id_ = 0;
   ThreadRecord* thread_record_ = nullptr;
+  bool torch_thread_known_ = false;
   const char* thread_name_ = nullptr;
+
+  EventCounters* counters_ = nullptr;
+  bool counters_asked_ = false;
 
   // After a failed allocation so many ops are dropped before the next try.
   std::uint32_t retry_in_ops_ = 0;
@@ -93,6 +126,7 @@ class ThreadBuffer {
 
   std::uint64_t names_recording_id_ = 0;
   OpenStack open_ops_;
+  FrameLog frames_{*this};
   NameCache names_;
   OpRecord discard_{};
 };

@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "core/counter_series.h"
 #include "core/inputs_decoder.h"
 #include "encode/chrome_inputs.h"
+#include "encode/chrome_names.h"
 
 namespace torchprof {
 namespace {
-
-bool is_python(std::uint8_t kind) {
-  switch (static_cast<EventKind>(kind)) {
-    case EventKind::kPython:
-    case EventKind::kPythonC:
-    case EventKind::kModule:
-      return true;
-    default:
-      return false;
-  }
-}
 
 void write_dimensions(ArgumentList& arguments, std::string_view quoted_name, const std::uint32_t (&size)[3]) {
   if (size[0] == 0) return;
@@ -81,11 +73,14 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
     case EventKind::kOther:
       break;
   }
-  const bool has_only_counters = has_counters(row);
+  const bool has_only_counters =
+      recording_.events.kind[row] == static_cast<std::uint8_t>(EventKind::kOther) && has_counters(row);
   write_counters(arguments, row);
   const std::uint32_t name = recording_.events.name[row];
-  if (!recording_.strings.overload(name).empty()) {
-    arguments.next("\"Overload name\":").string(recording_.strings.overload(name));
+  const std::string_view overload = recording_.strings.overload(name);
+  const auto kind = static_cast<EventKind>(recording_.events.kind[row]);
+  if (!overload.empty() && !chrome_name_holds_overload(kind, overload)) {
+    arguments.next("\"Overload name\":").string(overload);
   }
   if (!name_is_intact) arguments.next("\"Name bytes\":").hexadecimal(recording_.strings.name(name));
   if ((recording_.events.flags[row] & kFlagUnfinished) != 0) arguments.next("\"finished\":").raw("false");
@@ -125,7 +120,7 @@ void ChromeArguments::write_inputs(ArgumentList& arguments, std::uint64_t row) c
 void ChromeArguments::write_python(ArgumentList& arguments, std::uint64_t row) const {
   const EventTable& events = recording_.events;
   std::int64_t parent = tree_.parent[row];
-  while (parent >= 0 && !is_python(events.kind[static_cast<std::size_t>(parent)])) {
+  while (parent >= 0 && !is_python(static_cast<EventKind>(events.kind[static_cast<std::size_t>(parent)]))) {
     parent = tree_.parent[static_cast<std::size_t>(parent)];
   }
   // Python's ids count from 1.
@@ -137,6 +132,8 @@ void ChromeArguments::write_python(ArgumentList& arguments, std::uint64_t row) c
   arguments.integer("\"Python id\":", static_cast<std::int64_t>(row) + 1);
   if (events.kind[row] == static_cast<std::uint8_t>(EventKind::kModule)) {
     arguments.integer("\"Python module id\":", events.name[row]);
+    const std::uint16_t mode = events.flags[row] & (kFlagTraining | kFlagEvaluation);
+    if (mode != 0) arguments.next("\"Training\":").raw(mode == kFlagTraining ? "true" : "false");
   }
 }
 
@@ -194,27 +191,38 @@ bool ChromeArguments::has_counters(std::uint64_t row) {
   return next_counter_ < counters_.size() && counters_[next_counter_]->event == event;
 }
 
+// Those that we read ourselves are together in an object of their own; others may have any name.
 void ChromeArguments::write_counters(ArgumentList& arguments, std::uint64_t row) {
   if (!has_counters(row)) return;
   const auto event = static_cast<std::int64_t>(row);
-  for (; next_counter_ < counters_.size() && counters_[next_counter_]->event == event; ++next_counter_) {
-    const CounterRecord& counter = *counters_[next_counter_];
-    ChromeText& text = arguments.next("");
-    text.string(recording_.strings.name(counter.name));
-    text.raw(":");
-    text.number(counter.value);
+  const std::size_t first = next_counter_;
+  while (next_counter_ < counters_.size() && counters_[next_counter_]->event == event) ++next_counter_;
+  const std::span counters(counters_.data() + first, next_counter_ - first);
+  for (const CounterRecord* counter : counters) {
+    if (!is_counted(recording_.strings.overload(counter->name))) write_counter(arguments.next(""), *counter);
   }
+  write_counted(arguments, "\"Counters\":", kCounted, counters);
+  write_counted(arguments, "\"Estimated counters\":", kEstimated, counters);
 }
 
-void ChromeArguments::write_others(ArgumentList& arguments, std::uint64_t row) {
-  const std::vector<ArgumentsRecord>& others = recording_.arguments;
-  while (next_other_ < others.size() && others[next_other_].event < row) ++next_other_;
-  for (; next_other_ < others.size() && others[next_other_].event == row; ++next_other_) {
-    std::string_view members = recording_.strings.name(others[next_other_].text);
-    members.remove_prefix(members.find('{') + 1);
-    members.remove_suffix(members.size() - members.rfind('}'));
-    if (members.find('"') != std::string_view::npos) arguments.next(members);
+void ChromeArguments::write_counted(ArgumentList& arguments, std::string_view quoted_name,
+                                    std::string_view series,
+                                    std::span<const CounterRecord* const> counters) const {
+  ChromeText* text = nullptr;
+  for (const CounterRecord* counter : counters) {
+    if (recording_.strings.overload(counter->name) != series) continue;
+    const bool is_first = text == nullptr;
+    if (is_first) text = &arguments.next(quoted_name);
+    text->raw(is_first ? "{" : ",");
+    write_counter(*text, *counter);
   }
+  if (text != nullptr) text->raw("}");
+}
+
+void ChromeArguments::write_counter(ChromeText& text, const CounterRecord& counter) const {
+  text.string(recording_.strings.name(counter.name));
+  text.raw(":");
+  text.number(counter.value);
 }
 
 std::int64_t ChromeArguments::correlation(std::uint64_t row) const {

@@ -82,6 +82,16 @@ struct LaunchedWork {
   std::vector<std::int64_t> correlation_ids;  // of what the span itself launched
 };
 
+// What was counted over a span, on its thread or, for a step, on all threads.
+struct CounterTotal {
+  std::uint32_t attribute = 0;  // index into SpanPlan::counter_attributes
+  std::int64_t value = 0;
+};
+struct CountedOver {
+  std::vector<CounterTotal> totals;
+  std::vector<std::uint32_t> estimated;  // attributes whose value was scaled up
+};
+
 struct PlannedSpan {
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
@@ -97,8 +107,11 @@ struct PlannedSpan {
   std::uint32_t links_begin = 0;
   std::uint32_t links_count = 0;
   std::uint32_t dropped_links = 0;
-  std::uint32_t folded = kNone;  // index into SpanPlan::folded
-  std::uint32_t work = kNone;    // index into SpanPlan::work
+  std::uint32_t folded = kNone;    // index into SpanPlan::folded
+  std::uint32_t work = kNone;      // index into SpanPlan::work
+  std::uint32_t counted = kNone;   // index into SpanPlan::counted
+  std::uint32_t function = kNone;  // name id of the Python function that it is, or else that called it
+  std::uint32_t module = kNone;    // name id of the module call that it is, or else that it is part of
   SpanType type = SpanType::kEvent;
   std::uint8_t link_kinds = 0;  // bit 1 << LinkKind for each link that begins or ends here
   bool beside_step = false;     // outlasts its step: not its child but its sibling
@@ -122,6 +135,8 @@ struct SpanPlan {
   std::vector<SpanLink> links;
   std::vector<FoldedEvents> folded;
   std::vector<LaunchedWork> work;
+  std::vector<CountedOver> counted;
+  std::vector<std::string> counter_attributes;
   std::vector<std::string> track_names;  // clean UTF-8
   SpanNames names;
 

@@ -35,6 +35,10 @@ PlanBuilder::PlanBuilder(SpanPlan& plan, const PlanInputs& inputs, const std::ve
   for (std::size_t row = recording.events.size(); row-- > 0;) {
     first_rows_[recording.events.track[row]] = static_cast<std::uint32_t>(row);
   }
+  has_functions_ = std::find(recording.events.kind.begin(), recording.events.kind.end(),
+                             static_cast<std::uint8_t>(EventKind::kPython)) != recording.events.kind.end();
+  has_modules_ = std::find(recording.events.kind.begin(), recording.events.kind.end(),
+                           static_cast<std::uint8_t>(EventKind::kModule)) != recording.events.kind.end();
   const CaptureIdentity capture = capture_identity(recording);
   thread_seeds_.reserve(recording.tracks.size());
   for (std::size_t track = 0; track < recording.tracks.size(); ++track) {
@@ -47,13 +51,24 @@ void PlanBuilder::build() {
   plan_.links.clear();
   plan_.folded.clear();
   plan_.work.clear();
+  plan_.counted.clear();
   plan_.stats.assign(plan_.roots.size(), {});
   for (std::uint32_t root = 0; root < plan_.roots.size(); ++root) {
     if ((plan_.roots[root].trace_flags & 1) != 0) add_trace(root);
   }
   name_folded();
   add_launched_work();
+  add_counted();
   add_links();
+}
+
+void PlanBuilder::add_counted() {
+  if (in_.recording.counters.empty()) return;
+  std::vector<std::uint32_t> spans(in_.recording.events.size(), PlannedSpan::kNone);
+  for (std::size_t row = 0; row < spans.size(); ++row) {
+    if (kept_[row] != 0) spans[row] = span_of_[row];
+  }
+  add_counters(plan_, spans);
 }
 
 PlannedSpan& PlanBuilder::push_span(SpanType type, std::uint32_t root, std::int64_t start_ns,
@@ -147,7 +162,35 @@ void PlanBuilder::add_event(std::uint32_t row) {
   span.name = name_of(row);
   span.track = track;
   span.self_ns = in_.placement.on_device[row] != 0 ? 0 : in_.tree.self_ns[row];
+  span.function = function_of(row);
+  if (has_modules_) span.module = module_of(row);
   span.beside_step = in_.placement.beside_step[row] != 0;
+}
+
+std::uint32_t PlanBuilder::function_of(std::uint32_t row) const noexcept {
+  if (!has_functions_) return PlannedSpan::kNone;
+  const EventTable& events = in_.recording.events;
+  for (std::int64_t at = row; at >= 0; at = in_.tree.parent[static_cast<std::size_t>(at)]) {
+    const auto frame = static_cast<std::size_t>(at);
+    if (events.kind[frame] == static_cast<std::uint8_t>(EventKind::kPython)) return events.name[frame];
+  }
+  return PlannedSpan::kNone;
+}
+
+std::uint32_t PlanBuilder::module_of(std::uint64_t row) const noexcept {
+  const EventTable& events = in_.recording.events;
+  const std::vector<std::uint64_t>& backward = in_.forward_backward.from;  // ascending
+  bool is_forward = false;
+  for (auto at = static_cast<std::int64_t>(row); at >= 0; at = in_.tree.parent[row]) {
+    row = static_cast<std::uint64_t>(at);
+    if (events.kind[row] == static_cast<std::uint8_t>(EventKind::kModule)) return events.name[row];
+    if (is_forward) continue;
+    // A backward op belongs where its forward op does.
+    const auto link = std::lower_bound(backward.begin(), backward.end(), row);
+    is_forward = link != backward.end() && *link == row;
+    if (is_forward) row = in_.forward_backward.to[static_cast<std::size_t>(link - backward.begin())];
+  }
+  return PlannedSpan::kNone;
 }
 
 void PlanBuilder::fold_event(std::uint32_t row) {

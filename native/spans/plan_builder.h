@@ -42,11 +42,14 @@ class PlanBuilder {
   void fold_event(std::uint32_t row);
   void name_folded();
   void add_launched_work();
+  void add_counted();
   void add_links();
   PlannedSpan& push_span(SpanType type, std::uint32_t root, std::int64_t start_ns, std::int64_t end_ns);
   FoldedEvents& folded_into(std::uint32_t span);
   LaunchedWork& work_of(std::uint32_t span);
   std::uint32_t name_of(std::uint32_t row);
+  [[nodiscard]] std::uint32_t function_of(std::uint32_t row) const noexcept;
+  [[nodiscard]] std::uint32_t module_of(std::uint64_t row) const noexcept;
 
   SpanPlan& plan_;
   const PlanInputs& in_;
@@ -55,6 +58,8 @@ class PlanBuilder {
   std::vector<FoldedEvent> folded_events_;
   std::vector<std::uint64_t> thread_seeds_;  // by track
   std::vector<std::uint32_t> first_rows_;    // by track
+  bool has_functions_ = false;
+  bool has_modules_ = false;
 };
 
 // Parts of the builder that other files hold.
@@ -64,6 +69,8 @@ struct PendingLink {
   LinkKind kind = LinkKind::kOther;
   friend auto operator<=>(const PendingLink&, const PendingLink&) = default;
 };
+// Gives the spans what was counted over them. `span_of`: by row, the span that it is, else kNone.
+void add_counters(SpanPlan& plan, const std::vector<std::uint32_t>& span_of);
 // Sorts and writes the links of all spans, those of the roots included.
 void store_links(SpanPlan& plan, std::vector<PendingLink> pending);
 

@@ -71,8 +71,8 @@ def assert_slices_nest(recording: Recording) -> None:
         stack.append(end_ns)
 
 
-# What a made-up program does: calls, C callbacks, generators that are resumed in turn or left open, exceptions
-# that are caught here or further out.
+# What a made-up program does: calls, C callbacks, generators that are resumed in turn or left open, and
+# exceptions that are caught here or further out.
 _actions = st.recursive(
     st.sampled_from(["c", "raise"]),
     lambda inner: st.tuples(

@@ -92,6 +92,8 @@ class Recording:
     def inputs(self, row: int) -> list[Any] | None: ...
     # by row, example row by id - 1, damaged inputs
     def input_shape_ids(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64], int]: ...
+    # records of native/core/tensor_table.h, damaged inputs
+    def tensor_records(self) -> tuple[npt.NDArray[np.uint8], int]: ...
     def tree(self) -> Tree: ...
     # backward rows, forward rows
     def forward_backward_links(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]: ...
@@ -207,7 +209,6 @@ _SpanFields: TypeAlias = tuple[str, int, int, int, int, int, dict[str, _Attribut
 class SpanPlan:
     def __len__(self) -> int: ...
     def span(self, index: int) -> _SpanFields: ...
-    # payload, spans, stripped spans
     def encode(
         self,
         resource: bytes,
@@ -216,9 +217,14 @@ class SpanPlan:
         schema_url: str,
         max_request_bytes: int,
         max_request_spans: int,
-    ) -> list[tuple[bytes, int, int]]: ...
+    ) -> OtlpRequestStream: ...
     # trace id, span id, spans, folded events, largest size in bytes
     def stats(self) -> list[tuple[int, int, int, int, int]]: ...
+
+# payload, spans, stripped spans
+class OtlpRequestStream:
+    def __iter__(self) -> OtlpRequestStream: ...
+    def __next__(self) -> tuple[bytes, int, int]: ...
 
 def plan_spans(
     recording: Recording,
@@ -314,6 +320,8 @@ class Capture:
             RuntimeError: the capture has stopped.
         """
 
+    def start_counters(self, names: list[str], over_ops: bool) -> list[tuple[str, bool, str]]: ...
+    def stop_counters(self) -> None: ...
     def intern(self, name: bytes, overload: bytes) -> int:
         """The id of a name, for records; 0 when not recording."""
 
@@ -334,8 +342,55 @@ class Capture:
             RuntimeError: the capture is lost in a fork.
         """
 
+def try_counters(names: list[str]) -> tuple[list[tuple[str, bool, str]], float, bool]: ...
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""
+
+# --- Modules ---
+
+def start_modules(slot: int, graph_task: Callable[[], int]) -> None:
+    """Lets the capture in a slot record the calls that `begin_module` reports.
+
+    Args:
+        graph_task: torch's function that gives the number of the backward pass on the calling thread.
+    """
+
+# root class, path, class, module or None
+def stop_modules(slot: int) -> list[tuple[str, str, str, Any]]:
+    """Ends that, and returns the modules that were called: each path of each root once."""
+
+def forget_modules() -> None:
+    """In the child of a fork: nothing is recorded any more."""
+
+def begin_module(module: object) -> bool:
+    """Begins a call; False when nothing was recorded, and nothing is to be ended."""
+
+def end_module(module: object) -> None:
+    """Ends the innermost open call of a module on the calling thread."""
+
+# --- Python calls ---
+
+def start_python_frames(slot: int, own_package: str, standard_library: str, site_packages: str) -> None:
+    """Records the Python calls of all threads into the capture of a slot.
+
+    Args:
+        slot: of a capture that has started.
+        own_package: folder whose frames are not recorded, with a separator at its end; likewise the others.
+        standard_library: folder whose frames are not recorded where `own_package` calls them.
+        site_packages: folder inside `standard_library` that is not part of it.
+
+    Raises:
+        RuntimeError: this Python cannot.
+    """
+
+def watch_python_threads() -> None:
+    """Records the threads that have come since, and those that another profiler has left."""
+
+def watch_current_python_thread() -> None:
+    """Records the calling thread, if a capture wants Python calls."""
+
+def stop_python_frames(slot: int) -> None:
+    """Ends recording into a slot, and gives threads their own profile functions back; idempotent."""
 
 # --- pickles ---
 

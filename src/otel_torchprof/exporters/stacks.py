@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from otel_torchprof.exporters.merged_stacks import merge_stacks
+from otel_torchprof.analysis.merged_stacks import depths, merge_stacks
 from otel_torchprof.exporters.output_file import OutputFile
-from otel_torchprof.recording import Recording, TrackKind
+from otel_torchprof.recording import EventKind, Recording, TrackKind
 
 suffixes = (".folded", ".stacks", ".collapsed")
 
-_LINES_AT_ONCE = 4096
+MAX_DEPTH = 512
+"""Frames of a stack; what is deeper stands in one frame below them."""
+
+_DEEPER = "(deeper)"
+_BYTES_AT_ONCE = 1 << 20
 _NS_PER_MICROSECOND = 1000
 
 
@@ -21,49 +26,78 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
     """Writes the stacks of all threads, equal ones added up; streams of devices have none.
 
     Times are rounded to the nearest microsecond, after adding up. In names a semicolon, which separates
-    frames, becomes a colon, and what would break a line an escape.
+    frames, becomes a colon, and what would break a line an escape. Stacks deeper than `MAX_DEPTH` end in
+    `(deeper)`: a line holds a whole stack, so that without a bound the file would grow with its square.
 
     Returns:
-        `stacks` (lines) and `size_bytes`.
+        `stacks` (lines), `cut_events` (deeper than that) and `size_bytes`.
     """
+    stacks = FoldedStacks(recording)
     count = 0
     with OutputFile(path) as file:
-        lines: list[str] = []
-        for stack, self_us in folded_stacks(recording):
-            lines.append(f"{stack} {self_us}\n")
+        pending = bytearray()
+        for stack, self_us in stacks:
+            pending += f"{stack} {self_us}\n".encode("utf-8", "replace")
             count += 1
-            if len(lines) == _LINES_AT_ONCE:
-                file.write("".join(lines).encode("utf-8", "replace"))
-                lines.clear()
-        file.write("".join(lines).encode("utf-8", "replace"))
-    return {"stacks": count, "size_bytes": file.size_bytes}
+            if len(pending) >= _BYTES_AT_ONCE:
+                file.write(bytes(pending))
+                pending.clear()
+        file.write(bytes(pending))
+    return {"stacks": count, "cut_events": stacks.cut_events, "size_bytes": file.size_bytes}
 
 
-def folded_stacks(recording: Recording) -> Iterator[tuple[str, int]]:
+class FoldedStacks:
     """Stacks and their self time in microseconds, those of 0 left out; callers before what they call."""
-    on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
-    rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
-    # By what is written, so that overloads of an op are one frame.
-    numbers: dict[str, int] = {}
-    frame_of_name = np.array(
-        [
-            numbers.setdefault(_frame(recording.name(name_id)), len(numbers))
-            for name_id in range(recording.name_count)
-        ]
-    )
-    frames = list(numbers)
-    tree = recording.tree()
-    merged = merge_stacks(tree.parent, frame_of_name[recording.events.name], rows, max_depth=len(recording))
-    self_ns = merged.sum_of_rows(tree.self_ns)
-    self_us = (self_ns + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
-    parent_of, frame_of = merged.parent.tolist(), merged.name.tolist()
-    for node in np.flatnonzero(self_us).tolist():
-        stack: list[str] = []
-        above = node
-        while above >= 0:
-            stack.append(frames[frame_of[above]])
-            above = parent_of[above]
-        yield ";".join(reversed(stack)), int(self_us[node])
+
+    def __init__(self, recording: Recording) -> None:
+        on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
+        rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
+        functions = frozenset(
+            np.unique(recording.events.name[recording.events.kind == EventKind.PYTHON]).tolist()
+        )
+        # By what is written, so that overloads of an op are one frame.
+        numbers: dict[str, int] = {}
+        frame_of_name = np.array(
+            [
+                numbers.setdefault(_frame(_label(recording, name_id, functions)), len(numbers))
+                for name_id in range(recording.name_count)
+            ]
+        )
+        self._frames = list(numbers)
+        tree = recording.tree()
+        merged = merge_stacks(
+            tree.parent, frame_of_name[recording.events.name], rows, max_depth=MAX_DEPTH - 1
+        )
+        self._parent_of, self._frame_of = merged.parent.tolist(), merged.name.tolist()
+        is_deeper = depths(tree.parent) >= MAX_DEPTH
+        self.cut_events = int(is_deeper[rows].sum())
+        self._own_us = _microseconds(merged.sum_of_rows(np.where(is_deeper, 0, tree.self_ns)))
+        self._deeper_us = _microseconds(merged.sum_of_rows(np.where(is_deeper, tree.self_ns, 0)))
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        for node in np.flatnonzero(self._own_us + self._deeper_us).tolist():
+            stack = self._stack(node)
+            if self._own_us[node]:
+                yield stack, int(self._own_us[node])
+            if self._deeper_us[node]:
+                yield f"{stack};{_DEEPER}", int(self._deeper_us[node])
+
+    def _stack(self, node: int) -> str:
+        frames: list[str] = []
+        while node >= 0:
+            frames.append(self._frames[self._frame_of[node]])
+            node = self._parent_of[node]
+        return ";".join(reversed(frames))
+
+
+def _microseconds(times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return (times_ns + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
+
+
+def _label(recording: Recording, name_id: int, functions: frozenset[int]) -> str:
+    """Python functions with the place of their definition: many have the same name."""
+    name, place = recording.name(name_id), recording.overload_name(name_id)
+    return f"{name} ({place})" if place and name_id in functions else name
 
 
 def _frame(name: str) -> str:

@@ -10,6 +10,7 @@ from otel_torchprof.recording.inputs import (
     InputValue,
     NestedTensorInput,
     OtherInput,
+    TensorIdentity,
     TensorInput,
     UndefinedTensorInput,
     dtype_number,
@@ -19,8 +20,10 @@ from otel_torchprof.recording.kinds import (
     EventFlags,
     EventKind,
     LinkType,
+    MemoryFlags,
     StepFlags,
     StepPhase,
+    TensorFlags,
     TensorRole,
     TrackKind,
 )
@@ -30,8 +33,10 @@ from otel_torchprof.recording.side_tables import (
     COUNTER_DTYPE,
     DEVICE_DTYPE,
     MEMORY_DTYPE,
+    TENSOR_DTYPE,
     TENSOR_ROLE_DTYPE,
 )
+from otel_torchprof.recording.stack import StackFrame
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -41,6 +46,7 @@ __all__ = [
     "COUNTER_DTYPE",
     "DEVICE_DTYPE",
     "MEMORY_DTYPE",
+    "TENSOR_DTYPE",
     "TENSOR_ROLE_DTYPE",
     "ClockSource",
     "EventColumns",
@@ -50,15 +56,19 @@ __all__ = [
     "InputValue",
     "LinkColumns",
     "LinkType",
+    "MemoryFlags",
     "NestedTensorInput",
     "OtherInput",
     "OverrunCounts",
     "Recording",
     "RecordingBuilder",
     "SpanContext",
+    "StackFrame",
     "Step",
     "StepFlags",
     "StepPhase",
+    "TensorFlags",
+    "TensorIdentity",
     "TensorInput",
     "TensorRole",
     "Track",

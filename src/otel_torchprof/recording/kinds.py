@@ -33,6 +33,23 @@ class EventFlags(IntFlag):
     UNFINISHED = 4  # still open when the recording ended; its end is the recording's
     PAYLOAD_CUT = 8  # more inputs than were recorded
     INSTANT = 16  # a moment that was marked, not something that took no time
+    TRAINING = 32  # call of a module in training mode
+    EVALUATION = 64  # call of a module in evaluation mode; with neither the mode is not known
+    ENTERED_BEFORE = 128  # a frame that was on the stack already; its start is when its thread was first seen
+
+
+class MemoryFlags(IntFlag):
+    """Bits of `flags` in `MEMORY_DTYPE`."""
+
+    FREE = 1
+    BEFORE_CAPTURE = 2  # a free of what was not allocated in this capture: its size is not known
+    OUT_OF_MEMORY = 4  # a request that failed; `size_bytes` was asked for
+
+
+class TensorFlags(IntFlag):
+    """Bits of `flags` in `TENSOR_DTYPE`."""
+
+    REQUIRES_GRAD = 1
 
 
 class TensorRole(IntEnum):

@@ -23,8 +23,10 @@ from otel_torchprof.recording.side_tables import (
     COUNTER_DTYPE,
     DEVICE_DTYPE,
     MEMORY_DTYPE,
+    TENSOR_DTYPE,
     TENSOR_ROLE_DTYPE,
 )
+from otel_torchprof.recording.stack import StackFrame, stack_of
 from otel_torchprof.recording.steps import SpanContext, Step
 from otel_torchprof.recording.tracks import Track
 from otel_torchprof.recording.tree import Tree
@@ -128,6 +130,15 @@ class Recording:
         return self._native.memory_records.view(MEMORY_DTYPE)
 
     @cached_property
+    def tensors(self) -> npt.NDArray[np.void]:
+        """Tensors that ops were given, by row and place among the inputs: see `TENSOR_DTYPE`.
+
+        Empty unless inputs and memory were recorded; without what inputs are damaged.
+        """
+        records, _damaged_inputs = self._native.tensor_records()
+        return records.view(TENSOR_DTYPE)
+
+    @cached_property
     def tensor_roles(self) -> npt.NDArray[np.void]:
         """Which tensors were parameters, gradients, optimizer state or buffers, by time of noting it.
 
@@ -189,6 +200,13 @@ class Recording:
     def tree(self) -> Tree:
         """Parents and self times; computed once."""
         return self._tree
+
+    def stack_of(self, row: int) -> tuple[StackFrame, ...]:
+        """The Python functions that an event ran in, innermost first; a function's own stack begins with itself.
+
+        Empty unless recorded with `with_stack`.
+        """
+        return stack_of(self, row)
 
     @cached_property
     def _metadata(self) -> tuple[dict[str, Any], int]:

@@ -128,7 +128,29 @@ def test_kinds_by_category_and_name(tmp_path: Path) -> None:
     found = {
         recording.event_name(row): EventKind(recording.events.kind[row]) for row in range(len(recording))
     }
-    assert found == {name: kind for (_cat, name), kind in kinds.items()}
+    assert found == {name.removeprefix("a.py(1): "): kind for (_cat, name), kind in kinds.items()}
+
+
+def test_the_place_of_a_function_is_its_overload_name(tmp_path: Path) -> None:
+    cat = "python_function"
+    events = [
+        complete("torch/nn/modules/module.py(1501): _call_impl", 0, 1, cat=cat, args={"Python id": 1}),
+        complete("<built-in function len>", 2, 1, cat=cat),
+        complete("<built-in method add of type object at 0x7f00>", 4, 1, cat=cat),
+        complete("a(1): b(2): c", 6, 1, cat=cat),
+        complete("no place", 8, 1, cat=cat),
+        complete("a.py(1): f", 10, 1, cat="cpu_op"),
+    ]
+    recording, _ = import_events(tmp_path, events)
+    names = [int(name) for name in recording.events.name]
+    assert [(recording.name(name), recording.overload_name(name)) for name in names] == [
+        ("_call_impl", "torch/nn/modules/module.py:1501"),
+        ("len", ""),
+        ("<built-in method add of type object at 0x7f00>", ""),
+        ("c", "a(1): b:2"),
+        ("no place", ""),
+        ("a.py(1): f", ""),
+    ]
 
 
 def test_steps(tmp_path: Path) -> None:

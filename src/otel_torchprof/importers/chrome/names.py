@@ -16,6 +16,9 @@ from otel_torchprof.recording import EventKind, RecordingBuilder
 # Names that record_function gets from torch itself; 2021's traces do not tell them from ops by category.
 _USER_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#")
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
+# What Python's functions are called, by Kineto and by our exporter.
+_FUNCTION = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
+_BUILTIN_FUNCTION = re.compile(r"<built-in function (?P<function>[^<> ]+)>")
 
 
 class NameClass(IntEnum):
@@ -38,6 +41,7 @@ class NameTable(dict[Any, int]):
         self._classes = array("B")
         self.step_numbers: dict[int, int] = {}
         """Numbers of steps by name id."""
+        self._functions: dict[int, int] = {}  # by name id: of the name with the place for an overload
 
     def __missing__(self, name: Any) -> int:
         text = name if isinstance(name, str) else "" if name is None else str(name)
@@ -51,6 +55,11 @@ class NameTable(dict[Any, int]):
         self._set_class(number, _class_of(text))
         if step := _STEP.fullmatch(text):
             self.step_numbers[number] = int(step[1])
+        elif function := _FUNCTION.fullmatch(text):
+            place = f"{function['file']}:{function['line']}"
+            self._functions[number] = self._builder.add_name(function["function"], place)
+        elif function := _BUILTIN_FUNCTION.fullmatch(text):
+            self._functions[number] = self._builder.add_name(function["function"])
         return number
 
     def number(self, name: Any, overload: Any, hexadecimal: Any) -> int:
@@ -80,12 +89,20 @@ class NameTable(dict[Any, int]):
             self._classes.extend([NameClass.PLAIN] * (number + 1 - len(self._classes)))
         self._classes[number] = name_class
 
+    def of_kind(self, name: int, kind: EventKind) -> int:
+        """The id under which an event of a kind has its name."""
+        return self._functions.get(name, name) if kind in {EventKind.PYTHON, EventKind.PYTHON_C} else name
+
     def refine_kinds(self, kinds: npt.NDArray[np.int64], names: npt.NDArray[np.int64]) -> None:
-        """Tells apart by name what shares a category."""
+        """Tells apart by name what shares a category, and takes the place out of the names of functions."""
         classes = np.frombuffer(self._classes, dtype=np.uint8)[names]
         kinds[(kinds == EventKind.OP) & (classes == NameClass.USER)] = EventKind.USER
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.MODULE)] = EventKind.MODULE
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.BUILTIN)] = EventKind.PYTHON_C
+        called = np.flatnonzero(np.isin(kinds, (EventKind.PYTHON, EventKind.PYTHON_C)))
+        distinct, where = np.unique(names[called], return_inverse=True)
+        functions = [self._functions.get(name, name) for name in distinct.tolist()]
+        names[called] = np.array(functions, dtype=np.int64)[where.reshape(-1)]
 
 
 def _utf8(text: str) -> bytes:

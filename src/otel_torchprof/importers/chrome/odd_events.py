@@ -90,7 +90,8 @@ class OddEvents:
             return
         trace, draft, arguments = self._trace, self._trace.draft, event.args
         if event.name is not None:
-            draft.name[row] = trace.names.number(event.name, arguments.overload_name, arguments.name_bytes)
+            name = trace.names.number(event.name, arguments.overload_name, arguments.name_bytes)
+            draft.name[row] = trace.names.of_kind(name, EventKind(draft.kind[row]))
         draft.sequence[row] = max(to_int(arguments.sequence, -1), -1)
         if draft.sequence[row] >= 0:
             draft.forward_thread[row] = to_int(arguments.forward_thread, 0, 0, _UINT32)
@@ -107,7 +108,7 @@ class OddEvents:
             trace.report.add_problem("arguments_too_long")
             others = b""
         if others:
-            record = (row, trace.builder.native.add_string(others), 0)
+            record = (row, trace.counted.add_arguments(others), 0)
             trace.arguments_records.append(np.array([record], dtype=ARGUMENTS_DTYPE))
 
     def _add_device_record(self, row: int, event: Event) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from otel_torchprof import semconv
 from otel_torchprof.importers.columns import EventDraft
+from otel_torchprof.importers.device_rows import DeviceRows
 from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.otlp.inputs import encode_inputs
 from otel_torchprof.importers.otlp.spans import Attributes, Span, SpanBatch
@@ -26,6 +27,7 @@ from otel_torchprof.recording import (
 )
 
 _MAX_TIME_NS = (1 << 62) - 1
+_INT32 = (1 << 31) - 1
 _UINT32 = (1 << 32) - 1
 _STEP_SPAN_NAME = "torch.step"
 _CAPTURE_SPAN_NAME = "torch.capture"
@@ -60,6 +62,7 @@ class SpanRestorer:
         self._rows: dict[bytes, int] = {}
         self._links: list[tuple[int, bytes, LinkType]] = []
         self._steps: list[tuple[Span, int]] = []
+        self._devices = DeviceRows()
         self._counters: list[tuple[int, int, int, int, float]] = []
 
     def add(self, batch: SpanBatch) -> None:
@@ -77,6 +80,7 @@ class SpanRestorer:
         builder = self._builder
         self._tracks.add_to(builder)
         self._draft.add_to(builder)
+        builder.add_devices(self._devices.table())
         for span, track in self._steps:
             self._add_step(span, track)
         links: set[tuple[int, int, LinkType]] = set()
@@ -136,6 +140,8 @@ class SpanRestorer:
             flags |= EventFlags.UNFINISHED
         if attributes.get(semconv.INPUT_CUT) is True:
             flags |= EventFlags.PAYLOAD_CUT
+        if kind == EventKind.MODULE and isinstance(training := attributes.get(semconv.MODULE_TRAINING), bool):
+            flags |= EventFlags.TRAINING if training else EventFlags.EVALUATION
         if semconv.END_THREAD_ID in attributes:
             flags |= EventFlags.OTHER_THREAD
             end_track = self._tracks.thread(process, {semconv.THREAD_ID: attributes[semconv.END_THREAD_ID]})
@@ -155,6 +161,8 @@ class SpanRestorer:
             self._builder.add_payload(inputs) if inputs else 0,
         )
         self._rows[span.trace_id + span.span_id] = row
+        if semconv.CUDA_STREAM_ID in attributes:
+            self._devices.add(row, **_device_fields(attributes))
         for name in _FOLDED:
             if isinstance(value := attributes.get(name), int):
                 name_id = self._builder.add_name(name)
@@ -207,11 +215,21 @@ class SpanRestorer:
         )
 
     def _name(self, name: Any, attributes: Attributes) -> int:
-        text, overload = str(name), attributes.get(semconv.OP_OVERLOAD)
+        text, overload = str(name), _overload(attributes)
         if len(text) > self._max_name_characters:
             self._report.add_problem("name_cut")
             text = text[: self._max_name_characters]
-        return self._builder.add_name(text, overload[:256] if isinstance(overload, str) else "")
+        return self._builder.add_name(text, overload[: self._max_name_characters])
+
+
+def _overload(attributes: Attributes) -> str:
+    """Of an op its overload name, of a Python function `file:line`, of a module its path."""
+    if attributes.get(semconv.EVENT_KIND) == "python":
+        file, line = attributes.get(semconv.CODE_FILE_PATH), attributes.get(semconv.CODE_LINE_NUMBER)
+        return f"{file}:{line}" if isinstance(file, str) and isinstance(line, int) else ""
+    is_module = attributes.get(semconv.EVENT_KIND) == "module"
+    overload = attributes.get(semconv.MODULE_PATH if is_module else semconv.OP_OVERLOAD)
+    return overload[:256] if isinstance(overload, str) else ""
 
 
 def _is_root(span: Span) -> bool:
@@ -237,6 +255,25 @@ def _scope(attributes: Attributes, kind: EventKind) -> int:
     if scope in _SCOPES:
         return _SCOPES.index(scope)
     return _USER_SCOPE if kind == EventKind.USER else 0
+
+
+def _device_fields(attributes: Attributes) -> dict[str, Any]:
+    """What is known of work on a device, by the names of the table of devices."""
+    return {
+        "device": to_int(attributes.get(semconv.CUDA_DEVICE_INDEX), -1, -1, _INT32),
+        "stream": to_int(attributes.get(semconv.CUDA_STREAM_ID), -1),
+        "grid": _dimensions(attributes.get(semconv.KERNEL_GRID)),
+        "block": _dimensions(attributes.get(semconv.KERNEL_BLOCK)),
+        "registers": to_int(attributes.get(semconv.KERNEL_REGISTERS), -1, -1, _INT32),
+        "shared_bytes": to_int(attributes.get(semconv.KERNEL_SHARED_MEMORY_BYTES), -1, -1, _INT32),
+        "size_bytes": to_int(attributes.get(semconv.MEMCPY_SIZE_BYTES), -1, -1),
+    }
+
+
+def _dimensions(values: Any) -> list[int] | None:
+    if not isinstance(values, list) or len(values) != 3:
+        return None
+    return [to_int(value, 0, 0, _UINT32) for value in values]
 
 
 def _correlation(attributes: Attributes) -> int:

@@ -12,4 +12,19 @@ __all__ = ["Source", "SourceTarget", "SourceUnavailable", "wanted_sources"]
 
 def wanted_sources(options: CaptureOptions) -> Iterator[Source]:
     """The sources that the options ask for, none of them started."""
-    yield from ()
+    if options.profile_memory:
+        from otel_torchprof.recorder.sources.tensor_roles import TensorRoles
+
+        yield TensorRoles()
+    if options.with_stack:
+        from otel_torchprof.recorder.sources.python_frames import PythonFrames
+
+        yield PythonFrames()
+    if options.with_modules:
+        from otel_torchprof.recorder.sources.modules import ModuleSource
+
+        yield ModuleSource()
+    if options.counters:
+        from otel_torchprof.recorder.sources.counters import Counters
+
+        yield Counters(options.counters, options.counter_scope)
