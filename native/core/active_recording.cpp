@@ -7,8 +7,11 @@
 #include <cstring>
 #include <iterator>
 #include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "core/clock.h"
+#include "core/counter_log.h"
 #include "core/populator.h"
 #include "core/process_identity.h"
 
@@ -41,6 +44,8 @@ ActiveRecording::ActiveRecording(const std::string& path, std::uint64_t cap_byte
   begin_clock();
 }
 
+ActiveRecording::~ActiveRecording() = default;
+
 void ActiveRecording::begin_clock() noexcept {
   FileHeader& header = arena_.header();
   header.clock_start = read_clock_pair();
@@ -64,6 +69,11 @@ void ActiveRecording::finish() noexcept {
 ThreadRecord* ActiveRecording::add_thread(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
                                           DropReason& failure) noexcept {
   const std::lock_guard lock(mutex_);
+  return add_thread_locked(ordinal, os_thread_id, name, failure);
+}
+
+ThreadRecord* ActiveRecording::add_thread_locked(std::uint32_t ordinal, std::uint32_t os_thread_id,
+                                                 const char* name, DropReason& failure) noexcept {
   std::byte* room = threads_.reserve(arena_, sizeof(ThreadRecord));
   if (room == nullptr) {
     failure = threads_.failure();
@@ -81,6 +91,48 @@ ThreadRecord* ActiveRecording::add_thread(std::uint32_t ordinal, std::uint32_t o
     return record;  // it keeps the system's name
   }
   return record;
+}
+
+std::uint32_t ActiveRecording::ordinal_of_thread(std::uint32_t os_thread_id, const char* name) noexcept {
+  const std::lock_guard lock(mutex_);
+  // Ids are used again: the latest thread with this one is meant.
+  const auto known = std::find_if(
+      thread_records_.rbegin(), thread_records_.rend(),
+      [os_thread_id](const ThreadRecord* record) noexcept { return record->os_thread_id == os_thread_id; });
+  if (known != thread_records_.rend()) {
+    return (*known)->ordinal;
+  }
+  DropReason failure{};
+  try {
+    unclaimed_.reserve(unclaimed_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+  ThreadRecord* record = add_thread_locked(next_thread_ordinal(), os_thread_id, name, failure);
+  if (record == nullptr) {
+    count_drops(failure);
+    return 0;
+  }
+  unclaimed_.push_back(record);
+  return record->ordinal;
+}
+
+std::uint32_t ActiveRecording::claim_ordinal(std::uint32_t os_thread_id, const char* name,
+                                             ThreadRecord*& record) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto made = std::find_if(
+      unclaimed_.begin(), unclaimed_.end(),
+      [os_thread_id](const ThreadRecord* thread) noexcept { return thread->os_thread_id == os_thread_id; });
+  if (made != unclaimed_.end()) {
+    record = *made;
+    unclaimed_.erase(made);
+    return record->ordinal;
+  }
+  const std::uint32_t ordinal = next_thread_ordinal();
+  // At once, where somebody may ask for the ordinal of this thread before it has recorded its first event.
+  DropReason failure{};
+  record = counters() != nullptr ? add_thread_locked(ordinal, os_thread_id, name, failure) : nullptr;
+  return ordinal;
 }
 
 void ActiveRecording::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
@@ -178,6 +230,34 @@ DropCounts ActiveRecording::drops() const noexcept {
     counts[i] = arena_.header().drops[i].load(std::memory_order_relaxed);
   }
   return counts;
+}
+
+void ActiveRecording::start_counters(std::unique_ptr<CounterSource> source,
+                                     std::span<const std::string> names, CounterScope scope) {
+  if (counter_log_ != nullptr) {
+    throw std::runtime_error("the counters of a capture start once");
+  }
+  counter_log_ = std::make_unique<CounterLog>(*this, std::move(source), names);
+  counters_.store(counter_log_.get(), std::memory_order_release);
+  try {
+    counter_log_->start();
+  } catch (...) {
+    counters_.store(nullptr, std::memory_order_relaxed);
+    throw;
+  }
+  counter_scope_.store(scope, std::memory_order_relaxed);
+}
+
+void ActiveRecording::stop_counters() noexcept {
+  counter_scope_.store(CounterScope::kNone, std::memory_order_relaxed);
+  if (CounterLog* log = counters(); log != nullptr) {
+    log->stop();
+  }
+}
+
+void ActiveRecording::close_counters() noexcept {
+  counters_.store(nullptr, std::memory_order_relaxed);
+  counter_log_.reset();
 }
 
 }  // namespace torchprof

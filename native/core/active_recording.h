@@ -5,13 +5,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/arena.h"
 #include "core/chunk_cursor.h"
+#include "core/counter_source.h"
 #include "core/string_table.h"
 
 namespace torchprof {
@@ -29,10 +32,16 @@ struct StepStart {
 };
 inline constexpr std::size_t kContextBytes = 24;
 
+class CounterLog;
+
+// Over which events counters are read, beside steps and threads.
+enum class CounterScope : std::uint8_t { kNone, kUserSpans, kOps };
+
 class ActiveRecording {
  public:
   // Throws std::system_error.
   ActiveRecording(const std::string& path, std::uint64_t cap_bytes);
+  ~ActiveRecording();
 
   // Unlike its address never used twice in a process.
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
@@ -49,6 +58,12 @@ class ActiveRecording {
   // nullptr when there is no room, with the reason in `failure`.
   ThreadRecord* add_thread(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
                            DropReason& failure) noexcept;
+  // The ordinal of a thread of this process that may record nothing itself, its track made if need be; 0 when
+  // there is no room for it.
+  std::uint32_t ordinal_of_thread(std::uint32_t os_thread_id, const char* name) noexcept;
+  // For a thread that begins to record: the ordinal that it was given so, or its own, new one. `record` is
+  // its track, if that exists.
+  std::uint32_t claim_ordinal(std::uint32_t os_thread_id, const char* name, ThreadRecord*& record) noexcept;
   // A better name than the system's for the threads with this id.
   void name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept;
 
@@ -67,10 +82,29 @@ class ActiveRecording {
   }
   [[nodiscard]] DropCounts drops() const noexcept;
 
+  // Counts from now on, once in a recording. Throws std::system_error when it cannot, std::runtime_error the
+  // second time.
+  void start_counters(std::unique_ptr<CounterSource> source, std::span<const std::string> names,
+                      CounterScope scope);
+  void stop_counters() noexcept;
+  // Closes them, once no thread is inside a hook.
+  void close_counters() noexcept;
+  // nullptr when nothing counts.
+  [[nodiscard]] CounterLog* counters() const noexcept { return counters_.load(std::memory_order_acquire); }
+  [[nodiscard]] bool counts(bool is_user) const noexcept {
+    const CounterScope scope = counter_scope_.load(std::memory_order_relaxed);
+    return scope != CounterScope::kNone && (is_user || scope == CounterScope::kOps);
+  }
+
  private:
   void close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept;
 
+  ThreadRecord* add_thread_locked(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
+                                  DropReason& failure) noexcept;
+
   const std::uint64_t id_;
+  std::atomic<CounterScope> counter_scope_{CounterScope::kNone};
+  std::atomic<CounterLog*> counters_{nullptr};
   Arena arena_;
   StringTable strings_;
   std::atomic<std::uint32_t> last_ordinal_{0};
@@ -78,12 +112,15 @@ class ActiveRecording {
   std::mutex mutex_;  // of everything below: rare records, many threads
   ChunkCursor threads_;
   std::vector<ThreadRecord*> thread_records_;
+  std::vector<ThreadRecord*> unclaimed_;  // of threads that have recorded nothing yet
   ChunkCursor steps_;
   ChunkCursor step_links_;
   ChunkCursor metadata_;
   ChunkCursor tensor_roles_;
   StepRecord* open_step_ = nullptr;
   bool finished_ = false;
+
+  std::unique_ptr<CounterLog> counter_log_;
 };
 
 }  // namespace torchprof

@@ -53,6 +53,11 @@ class Appender {
       record.event = number_of_[record.event];
       if (record.event != kNotKept) builder_.add_device(record);
     }
+    for (ArgumentsRecord record : source_.arguments) {
+      record.event = number_of_[record.event];
+      record.text = name_of_[record.text];
+      if (record.event != kNotKept) builder_.add_arguments(record);
+    }
     for (CounterRecord record : source_.counters) {
       // Without its event, what was counted over it would pass for something that its thread counted.
       const bool is_of_event = record.event >= 0 && is_counted(source_.strings.overload(record.name));

@@ -33,7 +33,11 @@ TORCHPROF_COLD void count_stopped(Slot& slot) noexcept {
 
 TORCHPROF_COLD ThreadBuffer* bind(ThreadState& thread, std::uint32_t slot,
                                   ActiveRecording& recording) noexcept {
-  return Registry::instance().bind(thread, slot, recording);
+  ThreadBuffer* buffer = Registry::instance().bind(thread, slot, recording);
+  if (buffer != nullptr) {
+    buffer->join_counters();
+  }
+  return buffer;
 }
 
 ThreadBuffer* buffer_of(ThreadState& thread, std::uint32_t slot, ActiveRecording& recording) noexcept {
@@ -52,6 +56,14 @@ TORCHPROF_COLD bool make_room(ThreadBuffer& buffer) noexcept {
   return false;
 }
 
+// After the time of the end was taken.
+void count_ended(ThreadBuffer& buffer, const OpRecord& record) noexcept {
+  EventCounters* const counters = buffer.counters();
+  if (counters != nullptr && counters->has_open()) [[unlikely]] {
+    counters->ended(record);
+  }
+}
+
 TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, ActiveRecording& recording,
                                       const void* key, bool is_async) noexcept {
   const std::uint64_t end_ticks = ticks();
@@ -61,6 +73,7 @@ TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, A
   }
   if (OpRecord* record = buffer->open_ops().take(key); record != nullptr) {
     end_op(*record, end_ticks, is_async);
+    count_ended(*buffer, *record);
     return;
   }
   static_cast<void>(buffer->ensure_thread_record(0));  // the ending thread needs a track to be named by
@@ -70,7 +83,9 @@ TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, A
   }
 }
 
-void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
+// `begin(buffer)` writes the record.
+template <typename Begin>
+void open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
   ThreadState* thread = current_thread;
   if (thread == nullptr) [[unlikely]] {
     thread = attach(slot);
@@ -97,7 +112,25 @@ void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
       return;
     }
   }
-  buffer->open_ops().push(op->key, buffer->begin_op(*op));
+  buffer->open_ops().push(key, begin(*buffer));
+}
+
+TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_op_start& op) noexcept {
+  buffer.join_counters();
+  EventCounters* const counters = buffer.counters();
+  const bool is_counted = counters != nullptr && counters->read_start();
+  OpRecord* const record = buffer.begin_op(op);
+  if (is_counted && !buffer.is_discard(record)) {
+    counters->opened(*record);
+  }
+  return record;
+}
+
+void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
+  open_event(slot, op->key, [op](ThreadBuffer& buffer) noexcept {
+    return buffer.recording()->counts(op->is_user != 0) ? begin_counted_op(buffer, *op)
+                                                        : buffer.begin_op(*op);
+  });
 }
 
 void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept {
@@ -120,6 +153,7 @@ void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept
   if (buffer != nullptr && buffer->recording() == recording) [[likely]] {
     if (OpRecord* record = buffer->open_ops().pop(key); record != nullptr) [[likely]] {
       end_op(*record, ticks(), is_async != 0);
+      count_ended(*buffer, *record);
       return;
     }
   }
@@ -141,6 +175,12 @@ constexpr torchprof_core_table kTable{
 }  // namespace
 
 const torchprof_core_table& core_table() noexcept { return kTable; }
+
+void begin_event(std::uint32_t slot, const EventStart& event) noexcept {
+  open_event(slot, event.key, [&event](ThreadBuffer& buffer) { return buffer.begin_event(event); });
+}
+
+void end_event(std::uint32_t slot, const void* key) noexcept { op_end(slot, key, 0); }
 
 std::uint32_t current_thread_ordinal(std::uint32_t slot, ActiveRecording& recording) noexcept {
   ThreadState* thread = current_thread != nullptr ? current_thread : attach(slot);

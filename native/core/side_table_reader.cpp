@@ -5,9 +5,9 @@ namespace {
 
 // `times` and `tracks` of counters and memory mean the same and are converted alike.
 template <typename Record>
-[[nodiscard]] bool convert(Record& record, std::uint64_t events_count, TimeReader& times, TrackReader& tracks,
+[[nodiscard]] bool convert(Record& record, std::int64_t lowest_event, std::uint64_t events_count, TimeReader& times, TrackReader& tracks,
                            ProblemCounts& problems) {
-  if (record.event < -1 || record.event >= static_cast<std::int64_t>(events_count)) {
+  if (record.event < lowest_event || record.event >= static_cast<std::int64_t>(events_count)) {
     problems.add(ReadProblem::kSideRowWithoutEvent);
     return false;
   }
@@ -33,13 +33,13 @@ SideTables read_side_tables(std::span<const std::byte> file, const std::vector<C
       }
     } else if (chunk.kind == ChunkKind::kCounters) {
       for (CounterRecord record : records_of<CounterRecord>(file, chunk)) {
-        if (!convert(record, events_count, times, tracks, problems)) continue;
+        if (!convert(record, kEventByStart, events_count, times, tracks, problems)) continue;
         record.name = strings.find(record.name, problems);
         tables.counters.push_back(record);
       }
     } else if (chunk.kind == ChunkKind::kMemory) {
       for (MemoryRecord record : records_of<MemoryRecord>(file, chunk)) {
-        if (convert(record, events_count, times, tracks, problems)) tables.memory.push_back(record);
+        if (convert(record, -1, events_count, times, tracks, problems)) tables.memory.push_back(record);
       }
     }
   }

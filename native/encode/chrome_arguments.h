@@ -54,6 +54,9 @@ class ChromeArguments {
   void write_work(ArgumentList& arguments, std::uint64_t row) const;
   void write_sync(ArgumentList& arguments, std::uint64_t row) const;
   void write_counters(ArgumentList& arguments, std::uint64_t row);
+  void write_counted(ArgumentList& arguments, std::string_view quoted_name, std::string_view series,
+                     std::span<const CounterRecord* const> counters) const;
+  void write_counter(ChromeText& text, const CounterRecord& counter) const;
   void write_others(ArgumentList& arguments, std::uint64_t row);
   [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
   void advance(std::uint64_t row);

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
-from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 
 _logger = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class Settings:
     with_stack: bool = False
     with_modules: bool = False
     counters: tuple[str, ...] = ()
+    counter_scope: CounterScope = "span"
     max_spans_per_trace: int = 2_000
     max_trace_bytes: int = 2_000_000
     min_span_duration_us: float = 0.0
@@ -89,6 +90,7 @@ class Settings:
             with_stack=self.with_stack,
             with_modules=self.with_modules,
             counters=self.counters,
+            counter_scope=self.counter_scope,
             buffer_size_bytes=self.buffer_size_mb << 20,
         )
 
@@ -140,6 +142,7 @@ class Configuration:
     with_stack: bool | None = None
     with_modules: bool | None = None
     counters: str | None = None
+    counter_scope: str | None = None
     max_spans_per_trace: int | None = None
     max_trace_bytes: int | str | None = None
     min_span_duration_us: float | None = None
@@ -242,7 +245,10 @@ def _whole_number(least: int, most: int = _MAX_COUNT) -> Callable[[str], int]:
     return parse
 
 
-_COUNTER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
+# As `perf list` has them. Between the slashes of an event of a unit, `cpu/event=0x3c,umask=0x1/`, commas are
+# part of the name.
+_COUNTER_NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}(/[\w.=,-]{1,128}/:?[a-z]*)?", re.ASCII)
+_BETWEEN_COUNTERS = re.compile(r",(?=(?:[^/]*/[^/]*/)*[^/]*$)")
 
 _SIZE_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
 
@@ -256,11 +262,18 @@ def _size_bytes(text: str) -> int:
 
 
 def _counter_names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.rstrip(",").split(","))
+    names = tuple(name.strip() for name in _BETWEEN_COUNTERS.split(text.rstrip(", ")))
     for name in names:
         if not _COUNTER_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an event")
     return names
+
+
+def _counter_scope(text: str) -> CounterScope:
+    scopes: dict[str, CounterScope] = {"span": "span", "op": "op"}
+    if text.lower() not in scopes:
+        raise ValueError("unknown word")
+    return scopes[text.lower()]
 
 
 def _directory(text: str) -> Path:
@@ -308,6 +321,13 @@ SETTINGS = (
         "counters",
         _counter_names,
         "names of events like task-clock,page-faults",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_COUNTER_SCOPE,
+        "counter_scope",
+        _counter_scope,
+        "span or op",
         _IGNORED,
     ),
     Setting(

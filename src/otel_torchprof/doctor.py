@@ -16,13 +16,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 from otel_torchprof import environment_variables
 from otel_torchprof.config import SettingError, Settings
+from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor_sources import SOURCE_CHECKS
 from otel_torchprof.environment_variables import (
     OTEL_PYTHON_TORCHPROF_ENABLED,
     OTEL_PYTHON_TORCHPROF_RECORDING_DIR,
@@ -30,23 +30,7 @@ from otel_torchprof.environment_variables import (
 from otel_torchprof.recorder.bridge import bridge_status
 from otel_torchprof.recorder.bridge_build import find_compiler
 
-State = Literal["ok", "off", "missing"]
-
 _OWN_PREFIX = "OTEL_PYTHON_TORCHPROF_"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing looked at.
-
-    `state` is "ok", "off" (works without it, or turned off) or "missing" (something asked for cannot work).
-    `detail` says what was found, `way_out` what to do about it; empty where nothing needs doing.
-    """
-
-    name: str
-    state: State
-    detail: str
-    way_out: str = ""
 
 
 def examine(environ: Mapping[str, str]) -> list[Check]:
@@ -223,10 +207,6 @@ def check_gpu(_environ: Mapping[str, str]) -> Check:
     return Check("GPU events", "off", f"{seen}; this version records CPU ops only")
 
 
-def check_hardware_counters(_environ: Mapping[str, str]) -> Check:
-    return Check("hardware counters", "off", "this version does not read them")
-
-
 def check_recording_folder(environ: Mapping[str, str]) -> Check:
     name = "recording folder"
     setting = environ.get(OTEL_PYTHON_TORCHPROF_RECORDING_DIR)
@@ -287,5 +267,5 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_exporters,
     check_recording_folder,
     check_gpu,
-    check_hardware_counters,
+    *SOURCE_CHECKS,
 )

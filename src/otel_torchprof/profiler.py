@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions
+from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions, CounterScope
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.steps import StepSource, process_steps
 from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
@@ -34,6 +34,8 @@ class profile:
         with_stack: also record Python calls.
         with_modules: also record calls of `nn.Module`s, with their paths.
         counters: names of perf events to count, as `perf list` has them.
+        counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
+            and every op.
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
             into memory; `prof.recording.save(path)` saves that.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
@@ -42,7 +44,7 @@ class profile:
         recorder: "torch" records through torch.profiler in any case, "native" with our own recorder.
 
     Raises:
-        ValueError: there is no such recorder.
+        ValueError: there is no such recorder or counter scope.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class profile:
         with_stack: bool = False,
         with_modules: bool = False,
         counters: Sequence[str] = (),
+        counter_scope: CounterScope = "span",
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         fallback: Literal["torch"] | None = None,
@@ -63,12 +66,15 @@ class profile:
                 f'recorder must be "native" or "torch", not {recorder!r}, and fallback "torch" or None, '
                 f"not {fallback!r}"
             )
+        if counter_scope not in {"span", "op"}:
+            raise ValueError(f'counter_scope must be "span" or "op", not {counter_scope!r}')
         self.options = CaptureOptions(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
             with_stack=with_stack,
             with_modules=with_modules,
             counters=tuple(counters),
+            counter_scope=counter_scope,
             buffer_size_bytes=buffer_size_bytes,
         )
         self.path = path

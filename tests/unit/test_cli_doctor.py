@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof import cli, doctor
-from otel_torchprof.doctor import Check, examine, file_system_of
+from otel_torchprof._native import core
+from otel_torchprof.doctor import examine, file_system_of
+from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor_sources import HARDWARE_COUNTERS, SOFTWARE_COUNTERS, check_counters
 
 FOLDER = "OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
 
@@ -124,6 +127,25 @@ def test_the_file_system_is_that_of_the_innermost_mount(tmp_path: Path) -> None:
     )
     assert file_system_of(inner, mountinfo) == "nfs4"
     assert file_system_of(tmp_path, mountinfo) == "ext4"
+
+
+def test_counters_are_tried() -> None:
+    software, hardware = check("software counters"), check("hardware counters")
+    states, _read_ns, _without_kernel = core.try_counters([*SOFTWARE_COUNTERS])
+    counted = [name for name, counts, _remark in states if counts]
+    assert software.state == ("ok" if counted else "off")
+    assert software.detail.startswith(f"{', '.join(counted)} count; reading them takes " if counted else "")
+    states, _read_ns, _without_kernel = core.try_counters([*HARDWARE_COUNTERS])
+    if not any(counts for _name, counts, _remark in states):
+        assert hardware.state == "off"
+        assert set(hardware.detail.partition(": ")[0].split(", ")) <= set(HARDWARE_COUNTERS)
+        assert hardware.way_out
+
+
+def test_a_counter_that_is_not_there_is_named_beside_those_that_are() -> None:
+    found = check_counters("some", ("page-faults", "nonsense", "noise"))
+    assert found.detail.endswith("noise, nonsense: no event has this name")
+    assert found.way_out == "`perf list` shows those there are"
 
 
 def test_a_check_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+CounterScope = Literal["span", "op"]
 DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
 
 
@@ -17,6 +19,8 @@ class CaptureOptions:
         with_stack: Python calls.
         with_modules: calls of `nn.Module`s, with their paths.
         counters: names of perf events, as `perf list` has them.
+        counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
+            and every op.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
     """
 
@@ -25,4 +29,5 @@ class CaptureOptions:
     with_stack: bool = False
     with_modules: bool = False
     counters: tuple[str, ...] = ()
+    counter_scope: CounterScope = "span"
     buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES

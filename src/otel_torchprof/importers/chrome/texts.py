@@ -66,7 +66,7 @@ class TextTables:
         self.flow_families = NumberMap(scanner.categories, lambda text: flows.family(_label(text)))
         self.places = NumberMap(scanner.places, place)
         self.payloads = NumberMap(scanner.inputs, trace.inputs.__getitem__)
-        self.arguments = NumberMap(scanner.arguments, trace.builder.native.add_string)
+        self.arguments = NumberMap(scanner.arguments, trace.counted.add_arguments)
 
 
 def _label(text: bytes) -> Label:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from otel_torchprof.importers.chrome.categories import CategoryTable
 from otel_torchprof.importers.chrome.clock import TraceClock
+from otel_torchprof.importers.chrome.counted_events import CountedEvents
 from otel_torchprof.importers.chrome.inputs import InputsTable
 from otel_torchprof.importers.chrome.names import NameTable
 from otel_torchprof.importers.chrome.times import MAX_TIME_NS, NO_TIME
@@ -45,6 +46,7 @@ class TraceBuilder:
         self.categories = CategoryTable()
         self.tracks = TrackTable(report)
         self.inputs = InputsTable(self.builder)
+        self.counted = CountedEvents(self.builder)
         self.device_records: list[Records] = []
         self.arguments_records: list[Records] = []
         self.memory_records: list[Records] = []
@@ -106,7 +108,11 @@ class TraceBuilder:
         draft.add_to(builder)
         devices = _joined(self.device_records, DEVICE_DTYPE)
         builder.add_devices(devices)
-        builder.add_arguments(_joined(self.arguments_records, ARGUMENTS_DTYPE))
+        arguments, counters = self.counted.split(
+            _joined(self.arguments_records, ARGUMENTS_DTYPE), draft.start_ns, draft.track
+        )
+        builder.add_arguments(arguments)
+        builder.add_counters(counters)
         builder.add_memory(_joined(self.memory_records, MEMORY_DTYPE))
         builder.add_counters(np.array(self.counters, dtype=COUNTER_DTYPE))
         for row, number in self._steps:

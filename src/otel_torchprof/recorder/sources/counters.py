@@ -1,0 +1,60 @@
+"""Counters of the processor and the kernel: perf events of every thread, over steps and user spans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
+
+if TYPE_CHECKING:
+    from otel_torchprof._native import core
+    from otel_torchprof.recorder.capture_options import CounterScope
+
+
+class Counters(Source):
+    """Counts perf events. One that the machine refuses is left out, and the others count.
+
+    The recording's metadata say under `counters` what became of each: `on`, `on: ` and what it counts less
+    than asked for, or `off: ` and why.
+
+    Args:
+        names: of events, as `perf list` has them.
+        scope: "span" counts over steps, threads and user spans, "op" over each op too.
+    """
+
+    name = "counters"
+
+    def __init__(self, names: Sequence[str], scope: CounterScope) -> None:
+        self._names = list(names)
+        self._scope = scope
+        self._capture: core.Capture | None = None
+
+    def start(self, target: SourceTarget) -> None:
+        """Begins to count.
+
+        Raises:
+            SourceUnavailable: none of the counters counts here.
+        """
+        states = target.capture.start_counters(self._names, self._scope == "op")
+        metadata = {name: _state(counts, remark) for name, counts, remark in states}
+        target.capture.add_metadata(json.dumps({"counters": metadata}).encode())
+        refused = [f"{name}: {remark}" for name, counts, remark in states if not counts]
+        if len(refused) == len(states):
+            raise SourceUnavailable("; ".join(refused))
+        self._capture = target.capture
+        if refused:
+            failures.report("some counters do not count", SourceUnavailable("; ".join(refused)))
+
+    def stop(self) -> None:
+        """Reads the counters for the last time."""
+        if self._capture is not None:
+            self._capture.stop_counters()
+            self._capture = None
+
+
+def _state(counts: bool, remark: str) -> str:
+    state = "on" if counts else "off"
+    return f"{state}: {remark}" if remark else state
