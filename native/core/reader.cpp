@@ -7,14 +7,15 @@
 
 #include "core/arguments_reader.h"
 #include "core/chunk_index.h"
+#include "core/counted_events.h"
 #include "core/event_reader.h"
 #include "core/file_image.h"
 #include "core/problems.h"
 #include "core/side_table_order.h"
 #include "core/side_table_reader.h"
 #include "core/step_reader.h"
-#include "core/tensor_roles.h"
 #include "core/string_reader.h"
+#include "core/tensor_roles.h"
 #include "core/time_reader.h"
 #include "core/track_reader.h"
 
@@ -128,6 +129,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.arguments = std::move(arguments);
   recording.tensor_roles = read_tensor_roles(file, record_chunks, strings, times, problems);
   order_side_tables(recording, new_rows);
+  find_counted_events(recording, problems);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   recording.metadata_json = read_metadata(file, chunks, problems);
   recording.problems = problems.occurred();
