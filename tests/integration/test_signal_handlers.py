@@ -1,4 +1,4 @@
-"""A signal handler may step, stop or shut down at any moment, also inside a part of ours that holds a lock."""
+"""A signal handler may step, stop or shut down at any moment, also where we hold a lock."""
 
 from __future__ import annotations
 
