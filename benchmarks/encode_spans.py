@@ -79,7 +79,7 @@ def run(quick: bool = False) -> list[Row]:
     sizes = [(len(request.payload), request.spans) for request in plan.encode(b"")]
 
     figures = paired(
-        lambda: len(plan) / elapsed_ns(lambda: plan.encode(b"")) * 1e9,
+        lambda: len(plan) / elapsed_ns(lambda: list(plan.encode(b""))) * 1e9,
         lambda: sdk_count / elapsed_ns(lambda: encode_spans(theirs).SerializeToString()) * 1e9,
         repeats=3 if quick else 7,
     )

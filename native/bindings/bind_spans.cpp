@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -118,9 +119,9 @@ nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
                         span.start_ns, span.end_ns, attributes.take(), links);
 }
 
-nb::list encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,
-                const std::string& scope_version, const std::string& schema_url,
-                std::size_t max_request_bytes, std::size_t max_request_spans) {
+OtlpRequestStream encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,
+                         const std::string& scope_version, const std::string& schema_url,
+                         std::size_t max_request_bytes, std::size_t max_request_spans) {
   OtlpOptions options;
   options.resource = {resource.c_str(), resource.size()};
   options.scope_name = scope_name;
@@ -128,18 +129,19 @@ nb::list encode(const SpanPlan& plan, const nb::bytes& resource, const std::stri
   options.schema_url = schema_url;
   options.max_request_bytes = max_request_bytes;
   options.max_request_spans = max_request_spans;
-  std::vector<OtlpRequest> encoded;
+  return {plan, options};
+}
+
+// (payload, spans, stripped spans)
+nb::tuple next_request(OtlpRequestStream& stream) {
+  std::optional<OtlpRequest> request;
   {
     const nb::gil_scoped_release release;
-    encoded = encode_otlp(plan, options);
+    request = stream.next();
   }
-  nb::list requests;
-  for (OtlpRequest& request : encoded) {
-    requests.append(nb::make_tuple(nb::bytes(request.payload.data(), request.payload.size()), request.spans,
-                                   request.stripped_spans));
-    request.payload = {};  // one copy at a time
-  }
-  return requests;
+  if (!request) throw nb::stop_iteration();
+  return nb::make_tuple(nb::bytes(request->payload.data(), request->payload.size()), request->spans,
+                        request->stripped_spans);
 }
 
 nb::list stats(const SpanPlan& plan) {
@@ -169,8 +171,13 @@ void bind_spans(nb::module_& m) {
       .def("__len__", [](const SpanPlan& self) { return self.spans.size(); })
       .def("span", span_at, nb::arg("index"))
       .def("encode", encode, nb::arg("resource"), nb::arg("scope_name"), nb::arg("scope_version"),
-           nb::arg("schema_url"), nb::arg("max_request_bytes"), nb::arg("max_request_spans"))
+           nb::arg("schema_url"), nb::arg("max_request_bytes"), nb::arg("max_request_spans"),
+           nb::keep_alive<0, 1>())
       .def("stats", stats);
+
+  nb::class_<OtlpRequestStream>(m, "OtlpRequestStream")
+      .def("__iter__", [](nb::handle self) { return self; })
+      .def("__next__", next_request);
 
   m.def("plan_spans", make_plan, nb::arg("recording"), nb::arg("roots"), nb::arg("max_spans_per_trace"),
         nb::arg("max_trace_bytes"), nb::arg("min_span_duration_ns"), nb::arg("runtime_spans"),

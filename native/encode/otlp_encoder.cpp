@@ -65,24 +65,27 @@ class IdBytes {
 };
 
 // Writes attributes as KeyValue messages of the given field.
-template <std::uint32_t AttributesField>
 class AttributeWriter {
  public:
-  explicit AttributeWriter(ProtobufWriter& out) : out_(out) {}
+  AttributeWriter(ProtobufWriter& out, std::uint32_t attributes_field)
+      : out_(out), field_(attributes_field) {}
 
   void text(std::string_view name, std::string_view value) {
-    write(name, ProtobufWriter::field_bytes(field::kAnyValueString, value.size()),
-          [&](ProtobufCursor& cursor) { cursor.bytes_field(field::kAnyValueString, value); });
+    // All lengths are known: nothing to patch.
+    const std::size_t value_bytes = ProtobufWriter::field_bytes(field::kAnyValueString, value.size());
+    begin(name, value_bytes);
+    out_.bytes_field(field::kAnyValueString, value);
   }
 
   void integer(std::string_view name, std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
-    write(name, 1 + ProtobufWriter::varint_bytes(bits),
-          [&](ProtobufCursor& cursor) { cursor.varint_field(field::kAnyValueInt, bits); });
+    begin(name, 1 + ProtobufWriter::varint_bytes(bits));
+    out_.varint_field(field::kAnyValueInt, bits);
   }
 
   void flag(std::string_view name, bool value) {
-    write(name, 2, [&](ProtobufCursor& cursor) { cursor.varint_field(field::kAnyValueBool, value ? 1 : 0); });
+    begin(name, 2);
+    out_.varint_field(field::kAnyValueBool, value ? 1 : 0);
   }
 
   void texts(std::string_view name, std::span<const std::string_view> values) {
@@ -96,28 +99,22 @@ class AttributeWriter {
   }
 
  private:
-  // All lengths are known: nothing to patch.
-  template <class WriteValue>
-  void write(std::string_view name, std::size_t value_bytes, WriteValue write_value) {
-    const std::size_t content_bytes = ProtobufWriter::field_bytes(field::kKeyValueKey, name.size()) +
-                                      ProtobufWriter::field_bytes(field::kKeyValueValue, value_bytes);
-    out_.write(ProtobufWriter::kMaxHeaderBytes + content_bytes, [&](ProtobufCursor& cursor) {
-      cursor.header(AttributesField, content_bytes);
-      cursor.bytes_field(field::kKeyValueKey, name);
-      cursor.header(field::kKeyValueValue, value_bytes);
-      write_value(cursor);
-    });
+  void begin(std::string_view name, std::size_t value_bytes) {
+    out_.header(field_, ProtobufWriter::field_bytes(field::kKeyValueKey, name.size()) +
+                            ProtobufWriter::field_bytes(field::kKeyValueValue, value_bytes));
+    out_.bytes_field(field::kKeyValueKey, name);
+    out_.header(field::kKeyValueValue, value_bytes);
   }
 
   template <class Value, class Write>
-  void array(std::string_view name, std::span<const Value> values, Write write_value) {
-    const auto attribute = out_.begin_message(AttributesField, 2);
+  void array(std::string_view name, std::span<const Value> values, Write write) {
+    const auto attribute = out_.begin_message(field_, 2);
     out_.bytes_field(field::kKeyValueKey, name);
     const auto any_value = out_.begin_message(field::kKeyValueValue, 2);
     const auto array_value = out_.begin_message(field::kAnyValueArray, 2);
     for (const Value& value : values) {
       const auto item = out_.begin_message(field::kArrayValueValues, 1);
-      write_value(value);
+      write(value);
       out_.end_message(item);
     }
     out_.end_message(array_value);
@@ -126,6 +123,7 @@ class AttributeWriter {
   }
 
   ProtobufWriter& out_;
+  std::uint32_t field_;
 };
 
 struct AttributeCounter {
@@ -139,9 +137,16 @@ struct AttributeCounter {
 
 enum class SpanParts { kAll, kNoAttributes, kNoAttributesNoLinks };
 
-class RequestEncoder {
+}  // namespace
+
+class OtlpRequestStream::Encoder {
  public:
-  RequestEncoder(const SpanPlan& plan, const OtlpOptions& options) : plan_(plan), options_(options) {
+  Encoder(const SpanPlan& plan, const OtlpOptions& options)
+      : plan_(plan),
+        resource_(options.resource),
+        schema_url_(options.schema_url),
+        max_request_bytes_(options.max_request_bytes),
+        max_request_spans_(options.max_request_spans) {
     scope_.bytes_field_unless_empty(field::kScopeName, options.scope_name);
     scope_.bytes_field_unless_empty(field::kScopeVersion, options.scope_version);
     const std::size_t schema_bytes =
@@ -152,30 +157,32 @@ class RequestEncoder {
                       3 * 6;
   }
 
-  std::vector<OtlpRequest> encode() {
-    for (std::size_t i = 0; i < plan_.spans.size(); ++i) {
+  std::optional<OtlpRequest> next() {
+    std::optional<OtlpRequest> full;
+    while (!full && next_span_ < plan_.spans.size()) {
       const std::size_t begin = spans_.size();
       bool is_stripped = false;
-      write_span(i, SpanParts::kAll);
-      if (overhead_bytes_ + spans_.size() - begin > options_.max_request_bytes) {
+      write_span(next_span_, SpanParts::kAll);
+      if (overhead_bytes_ + spans_.size() - begin > max_request_bytes_) {
         spans_.truncate(begin);
-        write_stripped(i);
+        write_stripped(next_span_);
         is_stripped = true;
       }
-      const bool too_large = overhead_bytes_ + spans_.size() > options_.max_request_bytes;
-      if (count_ != 0 && (too_large || count_ == options_.max_request_spans)) finish_request(begin);
+      const bool too_large = overhead_bytes_ + spans_.size() > max_request_bytes_;
+      if (count_ != 0 && (too_large || count_ == max_request_spans_)) full = finish_request(begin);
+      ++next_span_;
       ++count_;
       stripped_ += is_stripped ? 1 : 0;
     }
-    if (count_ != 0) finish_request(spans_.size());
-    return std::move(requests_);
+    if (!full && count_ != 0) return finish_request(spans_.size());
+    return full;
   }
 
  private:
   void write_stripped(std::size_t index) {
     const std::size_t begin = spans_.size();
     write_span(index, SpanParts::kNoAttributes);
-    if (overhead_bytes_ + spans_.size() - begin > options_.max_request_bytes) {
+    if (overhead_bytes_ + spans_.size() - begin > max_request_bytes_) {
       spans_.truncate(begin);
       write_span(index, SpanParts::kNoAttributesNoLinks);
     }
@@ -196,7 +203,7 @@ class RequestEncoder {
     write_time(field::kSpanEndTime, span.end_ns);
 
     if (parts == SpanParts::kAll) {
-      AttributeWriter<field::kSpanAttributes> attributes(spans_);
+      AttributeWriter attributes(spans_, field::kSpanAttributes);
       visit_attributes(plan_, index, attributes);
     } else {
       AttributeCounter dropped;
@@ -224,34 +231,34 @@ class RequestEncoder {
     const auto message = spans_.begin_message(field::kSpanLinks, 1);
     spans_.bytes_field(field::kLinkTraceId, IdBytes(link.target.trace).view());
     spans_.bytes_field(field::kLinkSpanId, IdBytes(link.target.span).view());
-    AttributeWriter<field::kLinkAttributes> attributes(spans_);
+    AttributeWriter attributes(spans_, field::kLinkAttributes);
     visit_link_attributes(link, attributes);
     spans_.end_message(message);
   }
 
   // Makes a request of the spans before `end`; what follows stays for the next one.
-  void finish_request(std::size_t end) {
+  OtlpRequest finish_request(std::size_t end) {
     const auto optional_bytes = [](std::uint32_t number, std::string_view value) {
       return value.empty() ? 0 : ProtobufWriter::field_bytes(number, value.size());
     };
     const std::size_t scope_spans_bytes =
         ProtobufWriter::field_bytes(field::kScopeSpansScope, scope_.size()) + end +
-        optional_bytes(field::kScopeSpansSchemaUrl, options_.schema_url);
+        optional_bytes(field::kScopeSpansSchemaUrl, schema_url_);
     const std::size_t resource_spans_bytes =
-        ProtobufWriter::field_bytes(field::kResourceSpansResource, options_.resource.size()) +
+        ProtobufWriter::field_bytes(field::kResourceSpansResource, resource_.size()) +
         ProtobufWriter::field_bytes(field::kResourceSpansScopeSpans, scope_spans_bytes) +
-        optional_bytes(field::kResourceSpansSchemaUrl, options_.schema_url);
+        optional_bytes(field::kResourceSpansSchemaUrl, schema_url_);
 
     ProtobufWriter head;
     head.header(field::kRequestResourceSpans, resource_spans_bytes);
-    head.bytes_field(field::kResourceSpansResource, options_.resource);
+    head.bytes_field(field::kResourceSpansResource, resource_);
     head.header(field::kResourceSpansScopeSpans, scope_spans_bytes);
     head.bytes_field(field::kScopeSpansScope, scope_.view());
     ProtobufWriter tail;
-    tail.bytes_field_unless_empty(field::kScopeSpansSchemaUrl, options_.schema_url);
-    tail.bytes_field_unless_empty(field::kResourceSpansSchemaUrl, options_.schema_url);
+    tail.bytes_field_unless_empty(field::kScopeSpansSchemaUrl, schema_url_);
+    tail.bytes_field_unless_empty(field::kResourceSpansSchemaUrl, schema_url_);
 
-    OtlpRequest& request = requests_.emplace_back();
+    OtlpRequest request;
     request.spans = count_;
     request.stripped_spans = stripped_;
     request.payload.reserve(head.size() + end + tail.size());
@@ -260,22 +267,28 @@ class RequestEncoder {
     spans_.remove_front(end);
     count_ = 0;
     stripped_ = 0;
+    return request;
   }
 
   const SpanPlan& plan_;
-  const OtlpOptions& options_;
+  std::string resource_;
+  std::string schema_url_;
+  std::size_t max_request_bytes_;
+  std::size_t max_request_spans_;
   ProtobufWriter scope_;
   ProtobufWriter spans_;  // of the request in the making; reused
   std::uint32_t count_ = 0;
   std::uint32_t stripped_ = 0;
   std::size_t overhead_bytes_ = 0;
-  std::vector<OtlpRequest> requests_;
+  std::size_t next_span_ = 0;
 };
 
-}  // namespace
+OtlpRequestStream::OtlpRequestStream(const SpanPlan& plan, const OtlpOptions& options)
+    : encoder_(std::make_unique<Encoder>(plan, options)) {}
+OtlpRequestStream::~OtlpRequestStream() = default;
+OtlpRequestStream::OtlpRequestStream(OtlpRequestStream&&) noexcept = default;
+OtlpRequestStream& OtlpRequestStream::operator=(OtlpRequestStream&&) noexcept = default;
 
-std::vector<OtlpRequest> encode_otlp(const SpanPlan& plan, const OtlpOptions& options) {
-  return RequestEncoder(plan, options).encode();
-}
+std::optional<OtlpRequest> OtlpRequestStream::next() { return encoder_->next(); }
 
 }  // namespace torchprof

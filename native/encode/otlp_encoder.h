@@ -3,9 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "spans/plan.h"
 
@@ -26,7 +27,22 @@ struct OtlpRequest {
   std::uint32_t stripped_spans = 0;  // of these, too large for any request: sent without attributes
 };
 
-// None for a plan without spans.
-[[nodiscard]] std::vector<OtlpRequest> encode_otlp(const SpanPlan& plan, const OtlpOptions& options);
+// The requests of a plan, each encoded when it is asked for: memory holds one of them, however many there
+// are.
+class OtlpRequestStream {
+ public:
+  // The plan must outlive the stream; the options are copied.
+  OtlpRequestStream(const SpanPlan& plan, const OtlpOptions& options);
+  ~OtlpRequestStream();
+  OtlpRequestStream(OtlpRequestStream&&) noexcept;
+  OtlpRequestStream& operator=(OtlpRequestStream&&) noexcept;
+
+  // The next request; none for a plan without spans, and at the end.
+  [[nodiscard]] std::optional<OtlpRequest> next();
+
+ private:
+  class Encoder;
+  std::unique_ptr<Encoder> encoder_;
+};
 
 }  // namespace torchprof

@@ -12,6 +12,14 @@ std::int64_t device_time_ns(const EventTable& events, std::size_t row) noexcept 
   return works ? std::max<std::int64_t>(0, events.end_ns[row] - events.start_ns[row]) : 0;
 }
 
+const DeviceRecord* find_device_record(const Recording& recording, std::uint64_t row) noexcept {
+  const std::vector<DeviceRecord>& devices = recording.devices;
+  const auto found =
+      std::lower_bound(devices.begin(), devices.end(), row,
+                       [](const DeviceRecord& device, std::uint64_t event) { return device.event < event; });
+  return found != devices.end() && found->event == row ? &*found : nullptr;
+}
+
 std::vector<std::uint32_t> find_launchers(const Recording& recording, const Placement& placement) {
   const EventTable& events = recording.events;
   std::vector<std::uint32_t> launchers(events.size(), kNoEvent);

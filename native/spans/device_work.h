@@ -27,6 +27,9 @@ struct SubtreeWork {
                                        const Placement& placement,
                                        const std::vector<std::uint32_t>& launchers);
 
+// What is known of an event as work on a device, nullptr = nothing.
+[[nodiscard]] const DeviceRecord* find_device_record(const Recording& recording, std::uint64_t row) noexcept;
+
 // Time an event itself occupies a device, 0 for all but kernels, copies and memsets.
 [[nodiscard]] std::int64_t device_time_ns(const EventTable& events, std::size_t row) noexcept;
 

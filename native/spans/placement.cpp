@@ -67,9 +67,6 @@ Placement place_events(const Recording& recording, const Tree& tree, const std::
     placement.root[row] = static_cast<std::uint32_t>(current);
     placement.on_device[row] = on_device;
     placement.beside_step[row] = beside_step;
-    placement.may_be_span[row] = end_ns - start_ns >= options.min_span_duration_ns &&
-                                 (options.runtime_spans || !is_runtime_call(kind));
-
     const std::int64_t enclosing = tree.parent[row];
     const bool same_place = enclosing >= 0 && placement.root[enclosing] == current &&
                             placement.beside_step[enclosing] == placement.beside_step[row] &&
@@ -84,6 +81,11 @@ Placement place_events(const Recording& recording, const Tree& tree, const std::
     } else {
       placement.parent[row] = placement.root_node(current);
     }
+    // A runtime call is part of the op that made it. One that no op made has only the step to be part of, and
+    // would vanish there: what waits for a device at the end of a step is often just such a call.
+    const bool made_by_op = is_runtime_call(kind) && placement.parent[row] < count;
+    placement.may_be_span[row] =
+        end_ns - start_ns >= options.min_span_duration_ns && (options.runtime_spans || !made_by_op);
   }
   return placement;
 }

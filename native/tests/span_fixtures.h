@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/builder.h"
 #include "core/links.h"
 #include "core/tree.h"
+#include "encode/otlp_encoder.h"
 #include "spans/attributes.h"
 #include "spans/plan.h"
 
@@ -123,6 +125,13 @@ inline std::size_t find_span(const SpanPlan& plan, std::string_view name, std::s
     if (plan.names[plan.spans[i].name].text == name && n-- == 0) return i;
   }
   return kNotFound;
+}
+
+[[nodiscard]] inline std::vector<OtlpRequest> all_requests(const SpanPlan& plan, const OtlpOptions& options) {
+  std::vector<OtlpRequest> requests;
+  OtlpRequestStream stream(plan, options);
+  while (std::optional<OtlpRequest> request = stream.next()) requests.push_back(std::move(*request));
+  return requests;
 }
 
 }  // namespace torchprof::testing

@@ -126,7 +126,7 @@ TEST_CASE("requests keep to their number of spans and repeat resource and scope"
   options.scope_version = "1";
   options.schema_url = "url";
   options.max_request_spans = 10;
-  const std::vector<OtlpRequest> requests = encode_otlp(plan, options);
+  const std::vector<OtlpRequest> requests = all_requests(plan, options);
   REQUIRE(requests.size() == 3);
   std::vector<std::uint32_t> spans;
   for (const OtlpRequest& request : requests) {
@@ -149,7 +149,7 @@ TEST_CASE("requests keep to their bytes") {
   OtlpOptions options;
   options.resource = "resource";
   options.max_request_bytes = 2'000;
-  const std::vector<OtlpRequest> requests = encode_otlp(plan, options);
+  const std::vector<OtlpRequest> requests = all_requests(plan, options);
   CHECK(requests.size() < plan.spans.size() / 8);
   std::size_t spans = 0;
   for (const OtlpRequest& request : requests) {
@@ -173,7 +173,7 @@ TEST_CASE("a span too large for any request goes without attributes, then withou
   OtlpOptions options;
   options.max_request_bytes = 300;
   options.max_request_spans = 1;
-  const std::vector<OtlpRequest> requests = encode_otlp(plan, options);
+  const std::vector<OtlpRequest> requests = all_requests(plan, options);
   REQUIRE(requests.size() == 2);
   CHECK(requests[0].stripped_spans == 1);
   CHECK(requests[0].payload.size() <= 300);
@@ -196,5 +196,22 @@ TEST_CASE("a plan without spans makes no request") {
   const Recording recording = flat_recording(1);
   std::vector<SpanRoot> roots = roots_of(recording);
   roots[0].trace_flags = 0;
-  CHECK(encode_otlp(plan_of(recording, {}, roots), {}).empty());
+  const SpanPlan plan = plan_of(recording, {}, roots);
+  CHECK(all_requests(plan, {}).empty());
+}
+
+TEST_CASE("a stream at its end stays there, and copies its options") {
+  const Recording recording = flat_recording(3);
+  const SpanPlan plan = plan_of(recording);
+  std::string resource = "resource";
+  OtlpOptions options;
+  options.resource = resource;
+  OtlpRequestStream stream(plan, options);
+  resource.assign("overwritten");
+  const std::optional<OtlpRequest> request = stream.next();
+  REQUIRE(request.has_value());
+  CHECK(request->spans == plan.spans.size());
+  CHECK(only(only(request->payload, 1), 1) == "resource");
+  CHECK_FALSE(stream.next().has_value());
+  CHECK_FALSE(stream.next().has_value());
 }

@@ -139,7 +139,7 @@ TEST_CASE("the bound on a span's size holds") {
     const SpanPlan plan = plan_of(recording, {.max_spans_per_trace = 30});
     OtlpOptions one_each;
     one_each.max_request_spans = 1;
-    const std::vector<OtlpRequest> encoded = encode_otlp(plan, one_each);
+    const std::vector<OtlpRequest> encoded = all_requests(plan, one_each);
     REQUIRE(encoded.size() == plan.spans.size());
     for (std::size_t i = 0; i < plan.spans.size(); ++i) {
       // Around a span: three headers, the empty resource and scope.

@@ -199,6 +199,25 @@ TEST_CASE("kernels hang under lanes, link to what launched them and are summed o
   }
 }
 
+TEST_CASE("a runtime call that no op made is a span") {
+  Scene scene;
+  scene.step(0, 1000, 0);
+  scene.event("linear", 100, 400);
+  scene.event("cudaLaunchKernel", 150, 160, {.kind = EventKind::kRuntime});
+  scene.event("cudaDeviceSynchronize", 500, 900, {.kind = EventKind::kRuntime});
+  scene.event("cuCtxSynchronize", 510, 890, {.kind = EventKind::kDriver});
+  const Recording recording = scene.builder.finish();
+
+  const SpanPlan plan = plan_of(recording);
+  CHECK(find_span(plan, "cudaLaunchKernel") == kNotFound);
+  CHECK(find_span(plan, "cuCtxSynchronize") == kNotFound);
+  CHECK(parent_of(plan, "cudaDeviceSynchronize") == 1);
+  const auto call = attributes_of(plan, find_span(plan, "cudaDeviceSynchronize"));
+  CHECK(call.at("torch.self_time_ns") == Value(std::int64_t{20}));
+  CHECK(call.at("torch.folded.time_ns") == Value(std::int64_t{380}));
+  CHECK(attributes_of(plan, 0).count("torch.folded.count") == 0);
+}
+
 TEST_CASE("what is not sampled becomes no span and no link's target") {
   Scene scene;
   const std::uint32_t autograd = scene.thread(200, 2);

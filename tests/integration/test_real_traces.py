@@ -1,34 +1,34 @@
-"""Traces that other people recorded, against an independent reader of a few lines.
-
-They are not part of the project: OTEL_TORCHPROF_TEST_DATA names their folder, else `shared/data` beside the
-checkout is taken.
-"""
+"""Traces that other people recorded, against an independent reader of a few lines."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from otel_torchprof.exporters import export
 from otel_torchprof.importers import ImportReport, UnreadableInputError, load
-from otel_torchprof.recording import EventKind, LinkType, Recording
-from otel_torchprof.spans import CAPTURE_SPAN_NAME, Root, SpanLimits, plan_spans
+from otel_torchprof.recording import EventKind, LinkType, Recording, TrackKind
+from tests.support.test_data import DATA, needs_data
 
-ROOT = Path(__file__).parents[2]
-DATA = Path(os.environ.get("OTEL_TORCHPROF_TEST_DATA") or ROOT.parent / "shared" / "data")
 FILES = sorted(path for path in DATA.rglob("*") if path.is_file() and path.suffix != ".md")
 KINETO = [path for path in FILES if path.parent.name == "kineto" and "execution_trace" not in path.name]
-NO_TRACES = {"memory_forward_fp32_128.pickle": "pickle", "profile.otlp": "neither a recording nor a trace"}
+NO_TRACES = {
+    "memory_forward_fp32_128.pickle": "pickle",
+    "profile.otlp": "neither a recording nor a trace",
+    "simple_add_execution_trace.json.gz": "no trace in it",
+    "events.json": "no trace in it",
+    "logs.json": "no trace in it",
+    "metrics.json": "no trace in it",
+}
 
-pytestmark = pytest.mark.skipif(
-    not FILES, reason=f"no traces in {DATA}: set OTEL_TORCHPROF_TEST_DATA to a folder of them"
-)
+pytestmark = needs_data
 
 KERNELS = {"kernel", "Kernel"}
 ON_DEVICE = KERNELS | {"gpu_memcpy", "gpu_memset", "cuda_sync", "Memcpy", "Memset"}
@@ -152,17 +152,37 @@ def facts(recording: Recording) -> tuple[Counter[Any], Counter[Any]]:
     )
 
 
-@pytest.mark.parametrize("path", KINETO[:2] + KINETO[4:6], ids=lambda path: path.name)
+# Of the table of devices, what spans have attributes for.
+DEVICE_FIELDS = ["grid", "block", "registers", "shared_bytes", "size_bytes"]
+
+
+def device_facts(recording: Recording) -> Counter[Any]:
+    """Of work on devices: its name, start, correlation id, device, stream and how it was launched."""
+    columns, tracks = recording.events, recording.tracks
+    facts: Counter[Any] = Counter()
+    for record in recording.devices:
+        row = int(record["event"])
+        track = tracks[int(columns.track[row])]
+        if track.kind == TrackKind.STREAM:
+            known = tuple(np.asarray(record[name]).tolist() for name in DEVICE_FIELDS)
+            ids = (int(columns.start_ns[row]), int(columns.correlation[row]), track.device, track.thread_id)
+            facts[str((recording.event_name(row)[:1000], *ids, *known))] += 1
+    return facts
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
 def test_a_trace_survives_being_sent_as_spans(path: Path, tmp_path: Path) -> None:
     recording, _ = imported(path)
-    root = Root(1 << 100, 77, recording.start_ns, recording.end_ns, name=CAPTURE_SPAN_NAME)
-    everything = SpanLimits(max_spans_per_trace=0, max_trace_bytes=0, runtime_spans=True)
-    requests = [request.payload for request in plan_spans(recording, [root], everything).encode(b"")]
-    content = b"".join(len(payload).to_bytes(4, "big") + payload for payload in requests)
-    (tmp_path / "spans").write_bytes(content)
-    again, report = load(tmp_path / "spans")
+    export(recording, tmp_path / "spans.otlp")
+    again, report = load(tmp_path / "spans.otlp")
     assert report.format == "otlp"
     assert facts(again) == facts(recording)
+    assert device_facts(again) == device_facts(recording)
+    assert steps_of(again) == steps_of(recording)
+
+
+def steps_of(recording: Recording) -> list[tuple[int, int, int]]:
+    return sorted((step.number, step.start_ns, step.end_ns) for step in recording.steps)
 
 
 def test_no_slice_ends_before_it_starts_and_times_are_exact() -> None:

@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from otel_torchprof.importers.columns import EventDraft
+from otel_torchprof.importers.device_rows import DeviceRows
 from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.report import ImportReport
-from otel_torchprof.recording import (
-    DEVICE_DTYPE,
-    EventKind,
-    LinkType,
-    Recording,
-    RecordingBuilder,
-    TrackKind,
-)
+from otel_torchprof.recording import EventKind, LinkType, Recording, RecordingBuilder, TrackKind
 
 USER_SCOPE = 7  # at::RecordScope::USER_SCOPE
 _MAX_TIME_NS = (1 << 62) - 1
@@ -44,7 +35,7 @@ class CudaRows:
         self._thread_names: dict[tuple[int, int], str] = {}
         self._calls: dict[tuple[int, int], int] = {}
         self._launched: list[tuple[int, tuple[int, int]]] = []
-        self._devices: list[dict[str, Any]] = []
+        self._devices = DeviceRows()
         self._tracks: list[tuple[str, TrackKind, dict[str, int]]] = []
 
     def name_thread(self, process: int, thread: int, name: str) -> None:
@@ -63,7 +54,7 @@ class CudaRows:
             # A driver call within a runtime call bears an id of its own; the first of one id launched.
             self._calls.setdefault((process, correlation), row)
         if callback >= 0:
-            self._devices.append({"event": row, "callback_id": callback})
+            self._devices.add(row, callback_id=callback)
 
     def add_range(self, name: str, times: tuple[Any, Any], process: int, thread: int) -> None:
         """Adds a range that somebody marked."""
@@ -83,8 +74,7 @@ class CudaRows:
         if row is None:
             return
         device, context, stream = place
-        known = {name: value for name, value in fields.items() if value is not None}
-        self._devices.append({"event": row, "device": device, "context": context, "stream": stream, **known})
+        self._devices.add(row, device=device, context=context, stream=stream, **fields)
         if correlation >= 0:
             self._launched.append((row, (process, correlation)))
 
@@ -97,7 +87,7 @@ class CudaRows:
                 self._thread_names.get(key, "") if kind == TrackKind.THREAD else name, kind, **fields
             )
         self._draft.add_to(builder)
-        builder.add_devices(self._device_table())
+        builder.add_devices(self._devices.table())
         pairs = [(self._calls[key], row) for row, key in self._launched if key in self._calls]
         builder.add_links([call for call, _row in pairs], [row for _call, row in pairs], LinkType.LAUNCH)
         self._report.add_problem("launch_not_found", len(self._launched) - len(pairs))
@@ -138,18 +128,6 @@ class CudaRows:
             fields = {"process_id": process, "thread_id": stream, "device": device, "context": context}
             self._tracks.append((f"stream {stream}", TrackKind.STREAM, fields))
         return number
-
-    def _device_table(self) -> npt.NDArray[np.void]:
-        table = np.zeros(len(self._devices), dtype=DEVICE_DTYPE)
-        for name in DEVICE_DTYPE.names or ():
-            if DEVICE_DTYPE[name].kind == "i":
-                table[name] = -1
-            elif DEVICE_DTYPE[name].kind == "f":
-                table[name] = np.nan
-        for place, fields in enumerate(self._devices):
-            for name, value in fields.items():
-                table[name][place] = value
-        return table
 
 
 def copy_name(kind: object) -> str:

@@ -100,8 +100,10 @@ class SpanPlan:
         schema_url: str = SCHEMA_URL,
         max_request_bytes: int = MAX_REQUEST_BYTES,
         max_request_spans: int = MAX_REQUEST_SPANS,
-    ) -> list[EncodedRequest]:
-        """The spans as OTLP, in as few requests as the bounds allow. The GIL is released meanwhile.
+    ) -> Iterator[EncodedRequest]:
+        """The spans as OTLP, in as few requests as the bounds allow.
+
+        Each is encoded when it is asked for, so that memory holds one; the GIL is released meanwhile.
 
         Args:
             resource: a serialized `opentelemetry.proto.resource.v1.Resource`, repeated in each request.
@@ -110,7 +112,7 @@ class SpanPlan:
         requests = self._native.encode(
             resource, scope_name, scope_version, schema_url, max_request_bytes, max_request_spans
         )
-        return [EncodedRequest(*request) for request in requests]
+        return (EncodedRequest(*request) for request in requests)
 
 
 def plan_spans(recording: Recording, roots: Sequence[Root], limits: SpanLimits = DEFAULT_LIMITS) -> SpanPlan:

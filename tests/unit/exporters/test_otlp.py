@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from google.protobuf.json_format import ParseDict
 from hypothesis import given
@@ -128,3 +130,25 @@ def test_a_resource_is_read_by_protobuf(attributes: dict[str, str | int]) -> Non
     message = Resource.FromString(encode_resource(attributes))
     found = {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in message.attributes}
     assert found == attributes
+
+
+def peak_bytes(events: int, path: Path) -> int:
+    """Of the memory that exporting takes, that of Python's objects, which hold what was encoded."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    name = builder.add_name("aten::add")
+    start_ns = 10 * np.arange(events)
+    builder.add_events(np.full(events, name), start_ns, start_ns + 5, np.zeros(events))
+    recording = builder.finish()
+    tracemalloc.start()
+    counts = export(recording, path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert counts["spans"] == events + 1
+    return peak
+
+
+@pytest.mark.parametrize("ending", [".otlp", ".jsonl"])
+def test_memory_does_not_grow_with_the_file(ending: str, tmp_path: Path) -> None:
+    few, many = (peak_bytes(events, tmp_path / f"run{ending}") for events in (18_000, 54_000))
+    assert many < 1.25 * few

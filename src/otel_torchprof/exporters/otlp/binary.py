@@ -15,14 +15,16 @@ _LENGTH_BYTES = 4  # big endian
 
 
 def export(recording: Recording, path: Path) -> dict[str, int]:
-    """Writes every event as a span; `.gz` at the end of the name compresses the file.
+    """Writes every event as a span, a request at a time; `.gz` at the end of the name compresses the file.
 
     Returns:
         `spans`, `requests` and `size_bytes`.
     """
     plan = plan_recording(recording)
-    requests = plan.encode(encode_resource(resource_attributes(recording)))
+    requests = 0
     with OutputFile(path) as file:
-        for request in requests:
-            file.write(len(request.payload).to_bytes(_LENGTH_BYTES, "big") + request.payload)
-    return {"spans": len(plan), "requests": len(requests), "size_bytes": file.size_bytes}
+        for request in plan.encode(encode_resource(resource_attributes(recording))):
+            file.write(len(request.payload).to_bytes(_LENGTH_BYTES, "big"))
+            file.write(request.payload)
+            requests += 1
+    return {"spans": len(plan), "requests": requests, "size_bytes": file.size_bytes}
