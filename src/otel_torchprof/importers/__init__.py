@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from otel_torchprof.errors import UnreadableInputError
+from otel_torchprof.importers.decompression import GZIP_MAGIC, ZSTD_MAGIC
 from otel_torchprof.importers.input_file import InputFile
 from otel_torchprof.importers.limits import DEFAULT_LIMITS, ImportLimits
 from otel_torchprof.importers.registry import Importer, find_importer
@@ -32,7 +33,8 @@ def load(
         The recording, and a report that names and counts what was wrong with the file.
 
     Raises:
-        UnreadableInputError: the file cannot be opened, is over the limits, or is in no known format.
+        UnreadableInputError: the file cannot be opened, is over the limits, is in no known format, or is
+            JSON without a trace in it. A trace that holds nothing is an empty recording.
     """
     with InputFile(path, limits) as file:
         found = find_importer(file)
@@ -41,6 +43,8 @@ def load(
         name, importer = found
         report = ImportReport(name)
         recording = importer.load(file, report)
+        if report.format == "chrome" and _is_empty(recording) and b'"traceEvents"' not in file.read():
+            raise UnreadableInputError(f"{file.path} is JSON, but there is no trace in it")
         if file.truncated:
             report.add_problem("compressed_data_cut_off")
     report.add_problems(recording.problems)
@@ -48,9 +52,16 @@ def load(
     return recording, report
 
 
+def _is_empty(recording: Recording) -> bool:
+    tables = (recording.events, recording.tracks, recording.counters, recording.memory)
+    return not any(map(len, tables))
+
+
 def _unknown_format(file: InputFile) -> str:
     if not file.head:
         return f"{file.path} is empty"
+    if file.compression and file.head.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
+        return f"{file.path} is compressed more than once: unpack it first"
     if file.head.startswith(b"\x80") and file.head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
         return f"{file.path} is a Python pickle, which can run code and is never loaded"
     return f"{file.path} is neither a recording nor a trace of a known format (see docs/importing.md)"

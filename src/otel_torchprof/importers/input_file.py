@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from otel_torchprof.errors import UnreadableInputError
+from otel_torchprof.importers.decompression import (
+    GZIP_MAGIC,
+    ZSTD_MAGIC,
+    CutOffError,
+    gzip_blocks,
+    zstd_blocks,
+)
 from otel_torchprof.importers.limits import DEFAULT_LIMITS, ImportLimits
 
-GZIP_MAGIC = b"\x1f\x8b"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 HEAD_BYTES = 64 * 1024
 _BLOCK_BYTES = 1 << 20
 
@@ -104,53 +108,17 @@ class InputFile:
             )
 
     def _blocks(self) -> Iterator[bytes]:
-        if self.compression == "gzip":
-            return self._gzip_blocks()
-        if self.compression == "zstd":
-            return self._zstd_blocks()
-        return iter(lambda: self._file.read(_BLOCK_BYTES), b"")
-
-    def _gzip_blocks(self) -> Iterator[bytes]:
-        """All members of a gzip file, one after the other."""
-        unpack = zlib.decompressobj(wbits=31)
-        pending = b""
-        while True:
-            pending = pending or self._file.read(_BLOCK_BYTES)
-            if not pending:
-                self.truncated = not unpack.eof
-                return
-            if unpack.eof:
-                if not pending.startswith(GZIP_MAGIC[: len(pending)]):
-                    return  # padding after the last member
-                unpack = zlib.decompressobj(wbits=31)
-            try:
-                block = unpack.decompress(pending, _BLOCK_BYTES)
-            except zlib.error:
-                self.truncated = True
-                return
-            pending = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
-            if block:
-                yield block
-
-    def _zstd_blocks(self) -> Iterator[bytes]:
+        if not self.compression:
+            yield from iter(lambda: self._file.read(_BLOCK_BYTES), b"")
+            return
         try:
-            import zstandard
+            yield from (gzip_blocks if self.compression == "gzip" else zstd_blocks)(self._file)
+        except CutOffError:
+            self.truncated = True
         except ImportError:
             raise UnreadableInputError(
-                f"{self.path} is compressed with zstd: install zstandard (pip install zstandard) to read it"
+                f"{self.path} is compressed with zstd: pip install 'otel-torchprof[zstd]' to read it"
             ) from None
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-            self._file, read_across_frames=True, closefd=False
-        )
-        while True:
-            try:
-                block = reader.read(_BLOCK_BYTES)
-            except zstandard.ZstdError:
-                self.truncated = True
-                return
-            if not block:
-                return
-            yield block
 
 
 def _open_regular(path: Path) -> BinaryIO:

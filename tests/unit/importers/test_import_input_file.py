@@ -6,12 +6,15 @@ import gzip
 import os
 import pickle
 import socket
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 import zstandard
 
-from otel_torchprof.importers import ImportLimits, UnreadableInputError, load
+from otel_torchprof.importers import ImportLimits, InputFile, UnreadableInputError, load
 from otel_torchprof.recording import RecordingBuilder
 from tests.support.chrome_traces import complete, import_events, times
 
@@ -67,8 +70,8 @@ def test_zstd(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_bytes(zstandard.compress(TRACE[:10]) + zstandard.compress(TRACE[10:]))
     assert times(load(path)[0]) == {"a": (0, 5_000)}
-    path.write_bytes(zstandard.compress(TRACE)[:-9])
-    assert load(path)[1].problems["last_event_cut_off"] == 1
+    path.write_bytes(zstandard.compress(TRACE) + bytes(64))
+    assert not load(path)[1].problems
 
 
 def test_gzip_in_several_members(tmp_path: Path) -> None:
@@ -79,16 +82,28 @@ def test_gzip_in_several_members(tmp_path: Path) -> None:
     assert not report.problems
 
 
-def test_gzip_that_is_cut_off_yields_what_came_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress])
+def test_compressed_data_that_is_cut_off_yields_what_came_before(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "trace"
-    noise = b",".join(
-        b'{"ph":"X","name":"%d","pid":1,"tid":1,"ts":%d,"dur":1}' % (n, n) for n in range(9_999)
+    # Noise in names, so that the compressed data is made of many blocks.
+    noise = Random(0)
+    events = b",".join(
+        b'{"ph":"X","name":"%s","pid":1,"tid":1,"ts":%d,"dur":1}' % (noise.randbytes(40).hex().encode(), n)
+        for n in range(9_999)
     )
-    data = gzip.compress(b"[" + noise + b"]")
+    data = compress(b"[" + events + b"]")
     path.write_bytes(data[: len(data) // 2])
     recording, report = load(path)
     assert 1_000 < len(recording) < 9_999
     assert report.problems["compressed_data_cut_off"] == 1
+    path.write_bytes(data[:-1])
+    assert load(path)[1].problems["compressed_data_cut_off"] == 1
+    path.write_bytes(data)
+    recording, report = load(path)
+    assert len(recording) == 9_999
+    assert not report.problems
 
 
 def test_gzip_bombs_are_refused(tmp_path: Path) -> None:
@@ -98,6 +113,48 @@ def test_gzip_bombs_are_refused(tmp_path: Path) -> None:
         path, max_compression_ratio=50, ratio_free_bytes=1 << 20
     )
     assert "holds more than 1,000 bytes" in refusal(path, max_size_bytes=1_000)
+
+
+def test_zstd_bombs_are_refused_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    compressor = zstandard.ZstdCompressor().compressobj()
+    megabyte = bytes(1 << 20)
+    with path.open("wb") as file:
+        for _ in range(300):
+            file.write(compressor.compress(megabyte))
+        file.write(compressor.flush())
+    limits = ImportLimits(max_size_bytes=16 << 20)
+    tracemalloc.start()
+    with InputFile(path, limits) as file, pytest.raises(UnreadableInputError, match="holds more than"):
+        file.read()
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 128 << 20
+
+
+def test_what_is_compressed_twice_is_not_unpacked_twice(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.json.gz"
+    inner = gzip.compress(bytes(64 << 20))
+    for compress in (gzip.compress, zstandard.compress):
+        path.write_bytes(compress(inner))
+        assert refusal(path) == f"{path} is compressed more than once: unpack it first"
+
+
+NO_TRACES = [b"{}", b"[]", b" [ ] ", b"{", b'{"a": [1, 2]}', b"[1, 2, 3]", b'{"resourceLogs": []}', b"[{}]"]
+
+
+@pytest.mark.parametrize("content", NO_TRACES)
+def test_json_without_a_trace_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    assert refusal(path) == f"{path} is JSON, but there is no trace in it"
+
+
+@pytest.mark.parametrize("content", [b'{"traceEvents": []}', b'{"resourceSpans": []}', b'{"traceEvents": ['])
+def test_a_trace_of_nothing_is_an_empty_recording(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    assert len(load(path)[0]) == 0
 
 
 def test_our_own_recordings(tmp_path: Path) -> None:
