@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
     from otel_torchprof.recording import Recording
     from otel_torchprof.spans import EncodedRequest, SpanPlan
+    from otel_torchprof.telemetry.reason_log import ReasonLog
 
 _DEFAULT_PROTOCOL = "http/protobuf"
 # Small enough that spans arrive about when they ended.
@@ -81,6 +84,8 @@ class Outcome:
     rejected: int = 0
     dropped: int = 0
     reason: str = ""
+    cause: str = ""
+    unreachable: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -97,11 +102,15 @@ def run(options: argparse.Namespace) -> int:
         console = OutputConsole()
         console.print(cell(f"{outcome.delivered:,} of {outcome.spans:,} spans sent to {options.endpoint}"))
     if not outcome.is_complete:
-        raise TorchprofError(
-            f"{outcome.spans - outcome.delivered:,} of {outcome.spans:,} spans were not taken"
-            f" by {options.endpoint}: {outcome.reason or 'rejected'}"
-        )
+        raise TorchprofError(_failure(outcome, options.endpoint))
     return 0
+
+
+def _failure(outcome: Outcome, endpoint: str) -> str:
+    """One line: what was lost, why, and what to change of what was typed."""
+    lost = f"{outcome.spans - outcome.delivered:,} of {outcome.spans:,} spans were not taken by {endpoint}"
+    way_out = "; is a server running there? --endpoint says where to send" if outcome.unreachable else ""
+    return f"{lost}: {outcome.reason or 'rejected'}: {outcome.cause or 'no reason given'}{way_out}"
 
 
 def _send(recording: Recording, options: argparse.Namespace) -> Outcome:
@@ -112,7 +121,7 @@ def _send(recording: Recording, options: argparse.Namespace) -> Outcome:
     plan = _plan(recording, options.max_spans_per_trace)
     schedule = _Schedule(plan, recording.start_ns) if options.realtime else None
     try:
-        sender = otlp_sender(_environment(options.endpoint), options.protocol)
+        sender = otlp_sender(_environment(options.endpoint), options.protocol, _silent_log())
     except ImportError as error:
         raise TorchprofError(
             f"{options.protocol} needs {error.name}: pip install 'otel-torchprof[otlp]'"
@@ -129,12 +138,23 @@ def _send(recording: Recording, options: argparse.Namespace) -> Outcome:
                 outcome.rejected += result.rejected
                 outcome.dropped += sum(result.dropped_by_reason.values())
                 outcome.reason = outcome.reason or next(iter(result.dropped_by_reason), "")
+                outcome.cause = outcome.cause or result.cause
                 progress.advance(task, request.spans)
                 if result.unreachable:
+                    outcome.unreachable = True
                     break
     finally:
         sender.close()
     return outcome
+
+
+def _silent_log() -> ReasonLog:
+    """For a sender whose failures are the command's own: one line at its end, not log lines before it."""
+    from otel_torchprof.telemetry.reason_log import ReasonLog
+
+    logger = logging.getLogger(f"{__name__}.silent")
+    logger.disabled = True
+    return ReasonLog(logger)
 
 
 def _plan(recording: Recording, max_spans_per_trace: int) -> SpanPlan:
@@ -148,7 +168,7 @@ def _plan(recording: Recording, max_spans_per_trace: int) -> SpanPlan:
     return plan_recording(recording, limits)
 
 
-def _requests(plan: SpanPlan, recording: Recording, *, realtime: bool) -> list[EncodedRequest]:
+def _requests(plan: SpanPlan, recording: Recording, *, realtime: bool) -> Iterator[EncodedRequest]:
     from otel_torchprof.exporters.otlp.all_spans import resource_attributes
     from otel_torchprof.exporters.otlp.resource import encode_resource
 

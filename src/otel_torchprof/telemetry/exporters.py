@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.destinations import Destination, ExporterDestination, RequestDestination
 from otel_torchprof.telemetry.otlp_config import Protocol, read_otlp_config, read_otlp_protocol
+from otel_torchprof.telemetry.reason_log import ReasonLog
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -71,16 +72,21 @@ def destination_for(
     return ExporterDestination(exporter, resource, counters)
 
 
-def otlp_sender(environ: Mapping[str, str], protocol: Protocol) -> RequestSender:
-    """The sender for `protocol`, configured by the environment. ImportError where parts are missing."""
+def otlp_sender(
+    environ: Mapping[str, str], protocol: Protocol, log: ReasonLog | None = None
+) -> RequestSender:
+    """The sender for `protocol`, configured by the environment. ImportError where parts are missing.
+
+    What goes wrong is logged to `log`, by default under the package's name.
+    """
     config = read_otlp_config(environ, protocol)
     if protocol == "grpc":
         from otel_torchprof.telemetry.otlp_grpc import OtlpGrpcSender
 
-        return OtlpGrpcSender(config)
+        return OtlpGrpcSender(config, log=log)
     from otel_torchprof.telemetry.otlp_http import OtlpHttpSender
 
-    return OtlpHttpSender(config)
+    return OtlpHttpSender(config, log=log)
 
 
 def _exporter_names(environ: Mapping[str, str]) -> list[str]:

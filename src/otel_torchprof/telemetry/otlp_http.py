@@ -187,7 +187,7 @@ class OtlpHttpSender(OtlpSender[urllib3.PoolManager]):
             # The address may hold a token in its query: not in the log.
             host = urlsplit(response.headers.get("location", "")).netloc.rpartition("@")[2] or "another path"
             return self._drop(REDIRECTED, spans, f"{status}, to {host}; set the endpoint to that address")
-        hint = "; check the path of OTEL_EXPORTER_OTLP_ENDPOINT" if status == 404 else ""
+        hint = "; check the path of the endpoint" if status == 404 else ""
         return self._drop(REFUSED, spans, f"{status} {response.reason or ''}{hint}")
 
     def _read_answer(self, response: urllib3.BaseHTTPResponse, deadline: float) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -17,7 +18,6 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from otel_torchprof.telemetry.cancellation import Cancellation
 from otel_torchprof.telemetry.otlp_config import OtlpConfig
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.request_split import split_request
@@ -136,7 +136,7 @@ class OtlpSender(ABC, Generic[ConnectionT]):
     def _start_unconnected(self) -> None:
         self._pid = os.getpid()
         self._connection = None
-        self._cancelled = Cancellation()
+        self._cancelled: threading.Event = threading.Event()
 
     def _read_file(self, path: Path) -> bytes:
         """The content of a certificate or key file of the configuration."""
@@ -161,21 +161,23 @@ class OtlpSender(ABC, Generic[ConnectionT]):
 
     def _drop(self, reason: str, spans: int, cause: str) -> SendResult:
         """Count `spans` as dropped and say so, once a reason."""
+        cause = self.config.redact(cause)
         self._log.warn(
             reason,
-            f"spans not sent to {self.config.display_endpoint} ({reason}): {self.config.redact(cause)}"
+            f"spans not sent to {self.config.display_endpoint} ({reason}): {cause}"
             + _WAYS_OUT.get(reason, ""),
         )
-        return SendResult.dropped(reason, spans)
+        return SendResult.dropped(reason, spans, cause)
 
     def _accepted(self, partial_success: ExportTracePartialSuccess, spans: int) -> SendResult:
         rejected = min(max(partial_success.rejected_spans, 0), spans)
+        message = ""
         if rejected or partial_success.error_message:
             message = self.config.redact(partial_success.error_message) or "no reason given"
             self._log.warn(
                 "partial_success", f"{self.config.display_endpoint} rejected {rejected} span(s): {message}"
             )
-        return SendResult(delivered=spans - rejected, rejected=rejected)
+        return SendResult(delivered=spans - rejected, rejected=rejected, cause=message)
 
 
 def parse_partial_success(body: bytes) -> ExportTracePartialSuccess:

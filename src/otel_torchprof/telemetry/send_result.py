@@ -28,22 +28,28 @@ UNREACHABLE_REASONS = frozenset({TIMEOUT, UNAVAILABLE, TLS})
 class SendResult:
     """Spans the server took, spans it took and refused (`partial_success`), and spans that never got there.
 
-    The three add up to the spans handed in.
+    The three add up to the spans handed in. `cause` says for people what first went wrong.
     """
 
     delivered: int = 0
     rejected: int = 0
     dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    cause: str = field(default="", compare=False)
 
     @classmethod
-    def dropped(cls, reason: str, spans: int) -> SendResult:
-        return cls(dropped_by_reason={reason: spans} if spans else {})
+    def dropped(cls, reason: str, spans: int, cause: str = "") -> SendResult:
+        return cls(dropped_by_reason={reason: spans} if spans else {}, cause=cause)
 
     def __add__(self, other: SendResult) -> SendResult:
         dropped = dict(self.dropped_by_reason)
         for reason, spans in other.dropped_by_reason.items():
             dropped[reason] = dropped.get(reason, 0) + spans
-        return SendResult(self.delivered + other.delivered, self.rejected + other.rejected, dropped)
+        return SendResult(
+            self.delivered + other.delivered,
+            self.rejected + other.rejected,
+            dropped,
+            self.cause or other.cause,
+        )
 
     @property
     def unreachable(self) -> bool:
