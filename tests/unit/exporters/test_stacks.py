@@ -7,10 +7,11 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 from hypothesis import given
 
 from otel_torchprof.exporters import export
-from otel_torchprof.exporters.stacks import folded_stacks
+from otel_torchprof.exporters.stacks import MAX_DEPTH, FoldedStacks
 from otel_torchprof.recording import EventKind, Recording, RecordingBuilder, TrackKind
 from tests.support.recordings import recordings
 
@@ -53,11 +54,29 @@ def test_names_break_no_line() -> None:
     assert lines_of(builder.finish()) == ["a:b\\nc é 5"]
 
 
+def test_a_stack_without_end_is_cut_and_loses_no_time(tmp_path: Path) -> None:
+    depth = 100_000
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    times_ns = np.arange(depth) * 1_000
+    builder.add_events(
+        np.full(depth, builder.add_name("f")), times_ns, 2_000 * depth - times_ns, np.zeros(depth)
+    )
+    counts = export(builder.finish(), tmp_path / "out.folded")
+    lines = (tmp_path / "out.folded").read_text("utf-8").splitlines()
+    assert counts["cut_events"] == depth - MAX_DEPTH
+    assert counts["stacks"] == len(lines) == MAX_DEPTH + 1
+    assert lines[-1].startswith("f;f;f;")
+    assert lines[-1].endswith(f";(deeper) {2 * (depth - MAX_DEPTH)}")
+    assert all(line.endswith("f 2") for line in lines[:-1])
+    assert counts["size_bytes"] < MAX_DEPTH * MAX_DEPTH * 3
+
+
 @given(recordings())
 def test_every_line_is_read_by_flame_graphs_and_none_is_twice(recording: Recording) -> None:
     lines = lines_of(recording)
     assert all(re.fullmatch(r"(.+) (\d+)", line) for line in lines)
-    stacks = Counter(stack for stack, _self_us in folded_stacks(recording))
+    stacks = Counter(stack for stack, _self_us in FoldedStacks(recording))
     # Names that differ in what a frame cannot show may look alike.
     assert len(lines) == sum(stacks.values())
 
@@ -70,6 +89,6 @@ def test_self_time_is_that_of_the_threads(recording: Recording) -> None:
         if recording.tracks[track].kind != TrackKind.STREAM
     ]
     expected_ns = sum(int(recording.tree().self_ns[row]) for row in on_threads)
-    stacks = list(folded_stacks(recording))
+    stacks = list(FoldedStacks(recording))
     # Half a microsecond for each stack, those that round to nothing included.
     assert abs(sum(self_us for _stack, self_us in stacks) * 1000 - expected_ns) <= 500 * len(recording)
