@@ -7,6 +7,9 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= 2
 
+# Reads our exports in the tests. Without what it depends on: it asks for all of JupyterLab, and tests need none of it.
+TRACE_ANALYSIS := HolisticTraceAnalysis==0.5.0
+
 VENV := .venv
 BIN := $(VENV)/bin
 # Quiet twice: no warnings about the machine's own package sources either.
@@ -59,6 +62,7 @@ $(VENV)/.build-tools: $(VENV)/.python pyproject.toml
 $(VENV)/.package: $(TORCH_STAMP) $(VENV)/.build-tools $(BUILD_FILES) $(NATIVE_FILES) $(PACKAGE_FILES)
 	$(SAY) "Building the native core and the torch bridge, installing the package and its test tools"
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation -e '.[test]'
+	@$(PIP) install --no-deps '$(TRACE_ANALYSIS)'
 	@touch $@
 
 $(VENV)/.dev-tools: $(VENV)/.package

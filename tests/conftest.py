@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import HealthCheck, settings
 
-IN_CI = os.environ.get("CI", "").lower() in {"true", "1"}
+from tests.support.required_tools import IN_CI
 
 settings.register_profile(
     "project",

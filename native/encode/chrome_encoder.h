@@ -25,8 +25,8 @@ struct ChromeOptions {
   // Members of the top object, as in `"schemaVersion":1`; may be empty.
   std::string_view header;
   ProcessNames process_names;
-  // The categories that calls and forward-backward flows had in 2021, the only ones that TensorBoard's plugin
-  // knows.
+  // The categories of 2021, the only ones that TensorBoard's plugin knows: of calls, of forward-backward
+  // flows, and of the scopes that torch puts around DataLoaders and optimizers.
   bool categories_of_2021 = false;
 };
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchDriverException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -23,6 +24,9 @@ from otel_torchprof.recording import Recording, RecordingBuilder
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
 from tests.support.training_loop import ODD_NAMES, run_steps
 
+# By the names that distributions and Google give them.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+DRIVERS = ("chromedriver", "chromium.chromedriver", "/usr/lib/chromium-browser/chromedriver")
 DESKTOP, PHONE = (1280, 900), (390, 844)
 _ARGUMENTS = (
     "--headless=new",
@@ -100,18 +104,27 @@ class Browser:
         ]
 
 
+def first_installed(names: tuple[str, ...]) -> str | None:
+    return next(filter(None, map(shutil.which, names)), None)
+
+
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome | None]:
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
+    found = first_installed(BROWSERS)
+    if found is None:
         yield None
         return
     options = webdriver.ChromeOptions()
-    options.binary_location = chromium
+    options.binary_location = found
     for argument in (*_ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    running = webdriver.Chrome(options=options, service=Service(chromedriver))
+    try:
+        # Without a path selenium looks for a driver that fits the browser itself.
+        running = webdriver.Chrome(options=options, service=Service(first_installed(DRIVERS)))
+    except NoSuchDriverException:
+        yield None
+        return
     yield running
     running.quit()
 
@@ -121,7 +134,7 @@ def browser(
     driver: webdriver.Chrome | None, tmp_path: Path, skip_or_fail: Callable[[str], None]
 ) -> Iterator[Browser]:
     if driver is None:
-        skip_or_fail("no chromium with chromedriver: apt-get install chromium chromium-driver")
+        skip_or_fail(f"no browser ({', '.join(BROWSERS)}) with its chromedriver is installed")
     assert driver is not None
     browser = Browser(driver, tmp_path)
     browser.requests()

@@ -33,7 +33,7 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
 
 
 def write_trace(recording: Recording, path: Path, *, categories_of_2021: bool = False) -> dict[str, int]:
-    """As `export`; `categories_of_2021` gives calls and forward-backward flows the ones old readers know."""
+    """As `export`; `categories_of_2021` gives some events and flows the categories that old readers know."""
     header = json.dumps(trace_header(recording, path.name), allow_nan=False)
     with OutputFile(path) as file:
         counts = core.write_chrome(
