@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 from rich.text import Text
@@ -21,6 +21,15 @@ class OutputConsole(Console):
 
     def __init__(self) -> None:
         super().__init__(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As `Console.print`; what is read by a program has no blanks that only fill a column."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.file.write("\n".join(line.rstrip(" ") for line in captured.get().split("\n")))
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.table import Table
 
-from otel_torchprof.cli_text import cell, duration, printable, size
+from otel_torchprof.cli_text import OutputConsole, cell, duration, printable, size
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,16 @@ def test_a_duration_has_the_unit_that_keeps_it_readable(ns: float, shown: str) -
 )
 def test_a_size_has_the_unit_that_keeps_it_readable(size_bytes: int, shown: str) -> None:
     assert size(size_bytes) == shown
+
+
+def test_a_pipe_gets_no_blanks_that_only_fill_a_column(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("name")
+    table.add_column("calls", justify="right")
+    table.add_column("note")
+    table.add_row("aten::add", "1", "")
+    table.add_row("aten::addmm_out", "12", "a note")
+    OutputConsole().print(table)
+    assert capsys.readouterr().out == (
+        "name             calls  note\naten::add            1\naten::addmm_out     12  a note\n"
+    )
