@@ -10,6 +10,9 @@ using Name = std::string_view;
 // OpenTelemetry semantic conventions.
 inline constexpr Name kThreadId = "thread.id";
 inline constexpr Name kThreadName = "thread.name";
+inline constexpr Name kCodeFunctionName = "code.function.name";
+inline constexpr Name kCodeFilePath = "code.file.path";
+inline constexpr Name kCodeLineNumber = "code.line.number";
 
 // As OpenTelemetry's eBPF instrumentation names it.
 inline constexpr Name kCudaDeviceIndex = "cuda.device.index";
@@ -19,6 +22,8 @@ inline constexpr Name kOriginalName = "torch.original_name";
 inline constexpr Name kScope = "torch.scope";
 inline constexpr Name kEventKind = "torch.event.kind";
 inline constexpr Name kOpOverload = "torch.op.overload";
+inline constexpr Name kModulePath = "torch.module.path";
+inline constexpr Name kModuleTraining = "torch.module.training";
 inline constexpr Name kSelfTimeNs = "torch.self_time_ns";
 inline constexpr Name kSequenceNumber = "torch.sequence_number";
 inline constexpr Name kForwardThreadId = "torch.forward_thread.id";
@@ -50,16 +55,24 @@ inline constexpr Name kStepNumber = "torch.step.number";
 inline constexpr Name kStepPhase = "torch.step.phase";
 inline constexpr Name kStepPartial = "torch.step.partial";
 inline constexpr Name kStepCrossing = "torch.step.crossing";
+// A name for each counter.
+inline constexpr Name kCpuCounter = "torch.cpu.<counter>";
+inline constexpr Name kCpuEstimated = "torch.cpu.estimated";
 
 inline constexpr Name kAll[] = {
     kThreadId,
     kThreadName,
+    kCodeFunctionName,
+    kCodeFilePath,
+    kCodeLineNumber,
     kCudaDeviceIndex,
     kCudaStreamId,
     kOriginalName,
     kScope,
     kEventKind,
     kOpOverload,
+    kModulePath,
+    kModuleTraining,
     kSelfTimeNs,
     kSequenceNumber,
     kForwardThreadId,
@@ -91,6 +104,8 @@ inline constexpr Name kAll[] = {
     kStepPhase,
     kStepPartial,
     kStepCrossing,
+    kCpuCounter,
+    kCpuEstimated,
 };
 
 }  // namespace torchprof::attributes

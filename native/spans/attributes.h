@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -56,6 +57,28 @@ void visit_thread(const SpanPlan& plan, std::uint32_t track, Sink& sink) {
   if (!plan.track_names[track].empty()) sink.text(attributes::kThreadName, plan.track_names[track]);
 }
 
+// Where a function is defined, given as `file:line`.
+template <class Sink>
+void visit_place(std::string_view place, Sink& sink) {
+  const std::size_t colon = place.rfind(':');
+  std::int64_t line = 0;
+  if (colon == std::string_view::npos) return;
+  const std::string_view digits = place.substr(colon + 1);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), line);
+  if (error != std::errc() || end != digits.data() + digits.size()) return;
+  visit_clean_text(attributes::kCodeFilePath, place.substr(0, colon), sink);
+  sink.integer(attributes::kCodeLineNumber, line);
+}
+
+template <class Sink>
+void visit_function(const SpanPlan& plan, std::uint32_t function, Sink& sink) {
+  const StringPool& strings = plan.recording.strings;
+  if (!strings.name(function).empty()) {
+    visit_clean_text(attributes::kCodeFunctionName, strings.name(function), sink);
+  }
+  visit_place(strings.overload(function), sink);
+}
+
 template <class Sink>
 void visit_stream(const SpanPlan& plan, std::uint32_t index, Sink& sink) {
   const Track& track = plan.recording.tracks[index];
@@ -74,6 +97,17 @@ void visit_inputs(const SpanPlan& plan, std::uint64_t row, Sink& sink) {
   if (inputs.cut) sink.flag(attributes::kInputCut, true);
 }
 
+// Of a module call, and of what is part of one.
+template <class Sink>
+void visit_module(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
+  const std::string_view path = plan.recording.strings.overload(span.module);
+  if (!path.empty()) visit_clean_text(attributes::kModulePath, path, sink);
+  const EventTable& events = plan.recording.events;
+  if (events.kind[span.event] != static_cast<std::uint8_t>(EventKind::kModule)) return;
+  const std::uint16_t mode = events.flags[span.event] & (kFlagTraining | kFlagEvaluation);
+  if (mode != 0) sink.flag(attributes::kModuleTraining, mode == kFlagTraining);
+}
+
 template <class Sink>
 void visit_host_event(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
   const EventTable& events = plan.recording.events;
@@ -87,7 +121,11 @@ void visit_host_event(const SpanPlan& plan, const PlannedSpan& span, Sink& sink)
     sink.text(attributes::kEventKind, kind_name(kind));
   }
   const std::string_view overload = plan.recording.strings.overload(events.name[row]);
-  if (!overload.empty()) visit_clean_text(attributes::kOpOverload, overload, sink);
+  if (!overload.empty() && kind != EventKind::kPython && kind != EventKind::kModule) {
+    visit_clean_text(attributes::kOpOverload, overload, sink);
+  }
+  if (span.function != PlannedSpan::kNone) visit_function(plan, span.function, sink);
+  if (span.module != PlannedSpan::kNone) visit_module(plan, span, sink);
   sink.integer(attributes::kSelfTimeNs, span.self_ns);
   if (events.sequence[row] >= 0) sink.integer(attributes::kSequenceNumber, events.sequence[row]);
   const bool linked_to_backward =
@@ -187,6 +225,20 @@ void visit_folded(const SpanPlan& plan, const FoldedEvents& folded, Sink& sink) 
   visit_name_counts(plan, attributes::kFoldedNames, folded.names, sink);
 }
 
+template <class Sink>
+void visit_counted(const SpanPlan& plan, const CountedOver& counted, Sink& sink) {
+  for (const CounterTotal& total : counted.totals) {
+    sink.integer(plan.counter_attributes[total.attribute], total.value);
+  }
+  std::vector<std::string_view> estimated;
+  for (const std::uint32_t attribute : counted.estimated) {
+    estimated.push_back(plan.counter_attributes[attribute]);
+  }
+  if (!estimated.empty()) {
+    sink.texts(attributes::kCpuEstimated, std::span<const std::string_view>(estimated));
+  }
+}
+
 }  // namespace detail
 
 template <class Sink>
@@ -207,6 +259,7 @@ void visit_attributes(const SpanPlan& plan, std::size_t index, Sink& sink) {
   detail::visit_link_kinds(span, sink);
   if (span.work != PlannedSpan::kNone) detail::visit_work(plan, plan.work[span.work], sink);
   if (span.folded != PlannedSpan::kNone) detail::visit_folded(plan, plan.folded[span.folded], sink);
+  if (span.counted != PlannedSpan::kNone) detail::visit_counted(plan, plan.counted[span.counted], sink);
 }
 
 template <class Sink>

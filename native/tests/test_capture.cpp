@@ -62,6 +62,38 @@ TEST_CASE("an op is recorded as it was reported") {
   CHECK(all_drops(capture) == 0);
 }
 
+TEST_CASE("an event of another source nests among the ops, and the thread still gets torch's number") {
+  Capture capture("", kSmallCapBytes);
+  const std::uint32_t slot = start(capture);
+  char key = 0;
+  begin_event(slot, {.key = &key,
+                     .name = "Linear",
+                     .overload = "head.0",
+                     .kind = EventKind::kModule,
+                     .flags = kFlagTraining});
+  record_op(slot, "aten::addmm");
+  end_event(slot, &key);
+  end_event(slot, &key);  // not open any more
+  begin_event(slot, {.key = &key, .name = "Open", .overload = "", .kind = EventKind::kModule, .flags = 0});
+  capture.stop();
+  end_event(slot, &key);
+  const Recording recording = read(capture);
+  const EventTable& events = recording.events;
+  REQUIRE(events.size() == 3);
+  CHECK(name_of(recording, 0) == "Linear");
+  CHECK(recording.strings.overload(events.name[0]) == "head.0");
+  CHECK(events.kind[0] == static_cast<std::uint8_t>(EventKind::kModule));
+  CHECK(events.flags[0] == kFlagTraining);
+  CHECK(events.sequence[0] == -1);
+  CHECK(name_of(recording, 1) == "aten::addmm");
+  CHECK(events.end_ns[1] <= events.end_ns[0]);
+  CHECK(events.flags[2] == kFlagUnfinished);
+  REQUIRE(recording.tracks.size() == 1);
+  CHECK(recording.tracks[0].torch_thread_id == 7);
+  CHECK(drops(capture, DropReason::kUnmatchedEnd) == 1);
+  CHECK(all_drops(capture) == 1);
+}
+
 TEST_CASE("an end that is not the innermost ends its own op") {
   Capture capture("", kSmallCapBytes);
   const std::uint32_t slot = start(capture);

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from otel_torchprof.analysis.averages import Averages, AveragesRow, averages
+from otel_torchprof.analysis.modules import ModuleRow, module_tree
 from otel_torchprof.cli_input import add_command
+from otel_torchprof.cli_report_counters import json_counters, print_counters
+from otel_torchprof.cli_report_memory import json_memory, print_memory
+from otel_torchprof.cli_report_modules import module_json, module_table
 from otel_torchprof.cli_text import OutputConsole, cell, duration, size
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.importers import load
@@ -70,8 +74,11 @@ def run(options: argparse.Namespace) -> int:
     rows = sorted(table.rows, key=_SORT_KEYS[options.sort])
     limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT
     shown = rows[:limit] if limit else rows
+    modules = module_tree(recording).rows
     if options.json:
-        print(json.dumps({"rows": [_json_row(row) for row in shown], **_totals(table)}, indent=2))
+        document: dict[str, Any] = {"rows": [_json_row(row) for row in shown], **_totals(table)}
+        document |= {"modules": module_json(modules), **json_counters(recording), **json_memory(recording)}
+        print(json.dumps(document, indent=2))
         return 0
     console = OutputConsole()
     console.print(_make_table(shown, with_shapes=options.group_by_shapes))
@@ -79,9 +86,22 @@ def run(options: argparse.Namespace) -> int:
         console.print(f"... {len(rows) - len(shown)} more names (--limit 0 shows all)")
     totals = _totals(table)
     console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
+    print_memory(console, recording)
+    print_counters(console, recording)
+    _print_modules(console, modules, limit)
     if recording.drops or recording.problems or imported.problems:
         console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
     return 0
+
+
+def _print_modules(console: OutputConsole, modules: list[ModuleRow], limit: int) -> None:
+    if not modules:
+        return
+    shown = modules[:limit] if limit else modules
+    console.print()
+    console.print(module_table(shown))
+    if len(shown) < len(modules):
+        console.print(f"... {len(modules) - len(shown)} more modules (--limit 0 shows all)")
 
 
 def _print_written(page: Path, written: dict[str, int], *, as_json: bool) -> None:

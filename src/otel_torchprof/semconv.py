@@ -27,12 +27,17 @@ class Attribute:
 
 THREAD_ID = "thread.id"
 THREAD_NAME = "thread.name"
+CODE_FUNCTION_NAME = "code.function.name"
+CODE_FILE_PATH = "code.file.path"
+CODE_LINE_NUMBER = "code.line.number"
 CUDA_DEVICE_INDEX = "cuda.device.index"
 CUDA_STREAM_ID = "cuda.stream.id"
 ORIGINAL_NAME = "torch.original_name"
 SCOPE = "torch.scope"
 EVENT_KIND = "torch.event.kind"
 OP_OVERLOAD = "torch.op.overload"
+MODULE_PATH = "torch.module.path"
+MODULE_TRAINING = "torch.module.training"
 SELF_TIME_NS = "torch.self_time_ns"
 SEQUENCE_NUMBER = "torch.sequence_number"
 FORWARD_THREAD_ID = "torch.forward_thread.id"
@@ -64,18 +69,39 @@ STEP_NUMBER = "torch.step.number"
 STEP_PHASE = "torch.step.phase"
 STEP_PARTIAL = "torch.step.partial"
 STEP_CROSSING = "torch.step.crossing"
+CPU_COUNTER = "torch.cpu.<counter>"
+CPU_ESTIMATED = "torch.cpu.estimated"
 
 _OPS = "ops, user spans"
 _THREADS = "ops, user spans, runtime calls, steps"
 _DEVICE = "kernels, copies, memsets"
+_FUNCTIONS = "events on threads, where Python calls were recorded"
 _LAUNCHERS = "steps, lanes, ops and user spans that launched device work or hold such"
 _FOLDED = "spans with folded ones"
+_COUNTED = "steps, captures and user spans that were counted over; ops on request"
 
 SPAN_ATTRIBUTES = (
     Attribute(
         THREAD_ID, "int", "", _THREADS, "The operating system's id of the thread (OpenTelemetry's attribute)."
     ),
     Attribute(THREAD_NAME, "string", "", _THREADS, "The thread's name (OpenTelemetry's attribute)."),
+    Attribute(
+        CODE_FUNCTION_NAME,
+        "string",
+        "",
+        _FUNCTIONS,
+        "The Python function that it is, or else the one that called it (OpenTelemetry's attribute).",
+    ),
+    Attribute(
+        CODE_FILE_PATH, "string", "", _FUNCTIONS, "The file that defines it (OpenTelemetry's attribute)."
+    ),
+    Attribute(
+        CODE_LINE_NUMBER,
+        "int",
+        "",
+        _FUNCTIONS,
+        "The first line of its definition (OpenTelemetry's attribute).",
+    ),
     Attribute(
         CUDA_DEVICE_INDEX, "int", "", f"lanes, {_DEVICE}", "As OpenTelemetry's eBPF instrumentation has it."
     ),
@@ -104,6 +130,22 @@ SPAN_ATTRIBUTES = (
         "`driver`, `python`, `python_c`, `module`, `overhead`, `span`, `other`.",
     ),
     Attribute(OP_OVERLOAD, "string", "", "ops", "The overload of the operator: `Tensor`, `out`, ..."),
+    Attribute(
+        MODULE_PATH,
+        "string",
+        "",
+        "module calls, ops in one",
+        "Where the module stands in the outermost module that was called, as `named_modules()` has it: "
+        "`encoder.layers.0.attn`. Of ops that of the innermost module around them, of backward ops that of their "
+        "forward op. Not there for the outermost module itself, and for what it does not hold.",
+    ),
+    Attribute(
+        MODULE_TRAINING,
+        "boolean",
+        "",
+        "module calls",
+        "Whether the module was in training mode; not there where that is not known.",
+    ),
     Attribute(
         SELF_TIME_NS,
         "int",
@@ -237,6 +279,22 @@ SPAN_ATTRIBUTES = (
         "spans not within their step",
         "True: the span began in the step and outlasts it, or lies outside all steps. It stands beside the "
         "step, under the step's parent, with a link to the step.",
+    ),
+    Attribute(
+        CPU_COUNTER,
+        "int",
+        "",
+        _COUNTED,
+        "What a perf event counted: on the thread, in a step on all threads. The name ends in that of the event, "
+        "its letters made small and whatever is neither letter nor digit an underscore: `cache-misses` is "
+        "`torch.cpu.cache_misses`, `cycles:u` is `torch.cpu.cycles_u`. `task_clock` and `cpu_clock` are ns.",
+    ),
+    Attribute(
+        CPU_ESTIMATED,
+        "string[]",
+        "",
+        _COUNTED,
+        "Those of the attributes above that were scaled up, as the event had to share the processor's counters.",
     ),
 )
 

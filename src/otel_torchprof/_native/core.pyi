@@ -56,6 +56,8 @@ class Recording:
     @property
     def counter_records(self) -> npt.NDArray[np.uint8]: ...
     @property
+    def tensor_role_records(self) -> npt.NDArray[np.uint8]: ...
+    @property
     def memory_records(self) -> npt.NDArray[np.uint8]: ...
     @property
     def arguments_records(self) -> npt.NDArray[np.uint8]: ...
@@ -90,6 +92,8 @@ class Recording:
     def inputs(self, row: int) -> list[Any] | None: ...
     # by row, example row by id - 1, damaged inputs
     def input_shape_ids(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint64], int]: ...
+    # records of native/core/tensor_table.h, damaged inputs
+    def tensor_records(self) -> tuple[npt.NDArray[np.uint8], int]: ...
     def tree(self) -> Tree: ...
     # backward rows, forward rows
     def forward_backward_links(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]: ...
@@ -153,6 +157,10 @@ class RecordingBuilder:
         correlation: npt.NDArray[np.int64] | None = None,
         payload: npt.NDArray[np.uint64] | None = None,
     ) -> None: ...
+    # `keep`: 0 or 1 for each event; `track_of`: a track of this builder, or NO_TRACK, for each track.
+    def add_events_of(
+        self, source: Recording, keep: npt.NDArray[np.uint8], track_of: npt.NDArray[np.uint32]
+    ) -> None: ...
     def add_payload(self, inputs: bytes) -> int: ...
     # Records of the tables beside the events: see recording/side_tables.py.
     def add_device_records(self, records: npt.NDArray[np.uint8]) -> None: ...
@@ -175,9 +183,11 @@ class RecordingBuilder:
     def add_links(
         self, from_event: npt.NDArray[np.uint64], to_event: npt.NDArray[np.uint64], type: int
     ) -> None: ...
+    def add_tensor_role_records(self, records: npt.NDArray[np.uint8]) -> None: ...
     def add_metadata(self, json_object: bytes) -> None: ...
     def add_drops(self, reason: str, count: int) -> None: ...
     def set_process(self, process_id: int, process_instance: int) -> None: ...
+    def set_this_process(self) -> None: ...
     def set_stopped(self, stopped: bool) -> None: ...
     def cover(self, start_ns: int, end_ns: int) -> None: ...
     def finish(self) -> Recording: ...
@@ -310,6 +320,18 @@ class Capture:
             RuntimeError: the capture has stopped.
         """
 
+    def start_counters(self, names: list[str], over_ops: bool) -> list[tuple[str, bool, str]]: ...
+    def stop_counters(self) -> None: ...
+    def intern(self, name: bytes, overload: bytes) -> int:
+        """The id of a name, for records; 0 when not recording."""
+
+    def add_tensor_roles(self, records: npt.NDArray[np.uint8]) -> None:
+        """Notes what tensors are now: records of recording/side_tables.py, whose times are ignored.
+
+        Raises:
+            ValueError: not a whole number of records.
+        """
+
     def drops(self) -> dict[str, int]:
         """What could not be recorded so far: counts by reason, without zeros."""
 
@@ -320,8 +342,60 @@ class Capture:
             RuntimeError: the capture is lost in a fork.
         """
 
+def try_counters(names: list[str]) -> tuple[list[tuple[str, bool, str]], float, bool]: ...
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""
+
+# --- Modules ---
+
+def start_modules(slot: int, graph_task: Callable[[], int]) -> None:
+    """Lets the capture in a slot record the calls that `begin_module` reports.
+
+    Args:
+        graph_task: torch's function that gives the number of the backward pass on the calling thread.
+    """
+
+# root class, path, class, module or None
+def stop_modules(slot: int) -> list[tuple[str, str, str, Any]]:
+    """Ends that, and returns the modules that were called: each path of each root once."""
+
+def forget_modules() -> None:
+    """In the child of a fork: nothing is recorded any more."""
+
+def begin_module(module: object) -> bool:
+    """Begins a call; False when nothing was recorded, and nothing is to be ended."""
+
+def end_module(module: object) -> None:
+    """Ends the innermost open call of a module on the calling thread."""
+
+# --- Python calls ---
+
+def start_python_frames(slot: int, own_package: str, standard_library: str, site_packages: str) -> None:
+    """Records the Python calls of all threads into the capture of a slot.
+
+    Args:
+        slot: of a capture that has started.
+        own_package: folder whose frames are not recorded, with a separator at its end; likewise the others.
+        standard_library: folder whose frames are not recorded where `own_package` calls them.
+        site_packages: folder inside `standard_library` that is not part of it.
+
+    Raises:
+        RuntimeError: this Python cannot.
+    """
+
+def watch_python_threads() -> None:
+    """Records the threads that have come since, and those that another profiler has left."""
+
+def watch_current_python_thread() -> None:
+    """Records the calling thread, if a capture wants Python calls."""
+
+def stop_python_frames(slot: int) -> None:
+    """Ends recording into a slot, and gives threads their own profile functions back; idempotent."""
+
+# --- pickles ---
+
+# In one line; empty where nothing stands in the way of unpickling it as plain data.
+def why_not_plain_pickle(pickle: npt.NDArray[np.uint8], max_memory_bytes: int) -> str: ...
 
 # --- Chrome traces ---
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.exporters.merged_stacks import depths, merge_stacks
+from otel_torchprof.analysis.merged_stacks import depths, merge_stacks
 from otel_torchprof.exporters.output_file import OutputFile
-from otel_torchprof.recording import Recording, TrackKind
+from otel_torchprof.recording import EventKind, Recording, TrackKind
 
 suffixes = (".folded", ".stacks", ".collapsed")
 
@@ -52,11 +52,13 @@ class FoldedStacks:
     def __init__(self, recording: Recording) -> None:
         on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
         rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
+        is_placed = np.isin(recording.events.kind, (EventKind.PYTHON, EventKind.MODULE))
+        placed = frozenset(np.unique(recording.events.name[is_placed]).tolist())
         # By what is written, so that overloads of an op are one frame.
         numbers: dict[str, int] = {}
         frame_of_name = np.array(
             [
-                numbers.setdefault(_frame(recording.name(name_id)), len(numbers))
+                numbers.setdefault(_frame(_label(recording, name_id, placed)), len(numbers))
                 for name_id in range(recording.name_count)
             ]
         )
@@ -89,6 +91,12 @@ class FoldedStacks:
 
 def _microseconds(times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return (times_ns + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
+
+
+def _label(recording: Recording, name_id: int, placed: frozenset[int]) -> str:
+    """Python functions with the place of their definition, modules with their path: names say little."""
+    name, place = recording.name(name_id), recording.overload_name(name_id)
+    return f"{name} ({place})" if place and name_id in placed else name
 
 
 def _frame(name: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.launches import WORK_KINDS
 from otel_torchprof.exporters.html_report.coverage import Coverage
-from otel_torchprof.exporters.html_report.launches import WORK_KINDS
 from otel_torchprof.exporters.html_report.names import UsedNames, shown
 from otel_torchprof.exporters.html_report.tables import EventGroups, table
 from otel_torchprof.recording import EventKind, Recording

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.merged_stacks import NO_NODE, merge_stacks, nearest
 from otel_torchprof.exporters.html_report.names import NameGroups, UsedNames
-from otel_torchprof.exporters.merged_stacks import NO_NODE, merge_stacks, nearest
 from otel_torchprof.recording import Recording
 
 MAX_FRAMES = 4000

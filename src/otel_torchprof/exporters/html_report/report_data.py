@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from otel_torchprof.analysis.launches import WORK_KINDS, launched_ns
 from otel_torchprof.exporters.html_report.activity import lanes
+from otel_torchprof.exporters.html_report.counters import counter_tables
 from otel_torchprof.exporters.html_report.device import device_busy, device_tables, devices
 from otel_torchprof.exporters.html_report.facts import facts
 from otel_torchprof.exporters.html_report.flame import flame_graph
-from otel_torchprof.exporters.html_report.launches import WORK_KINDS, launched_ns
+from otel_torchprof.exporters.html_report.memory import memory
+from otel_torchprof.exporters.html_report.modules import module_rows
 from otel_torchprof.exporters.html_report.names import UsedNames, group_names, shown
 from otel_torchprof.exporters.html_report.steps import step_bars
 from otel_torchprof.exporters.html_report.tables import group_events, table
@@ -37,8 +40,11 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
         "elsewhere": int(elsewhere.sum()),
         "steps": step_bars(recording, groups, op_groups, on_thread, device_busy(recording)),
         "flame": flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns),
+        "modules": module_rows(recording),
+        "memory": memory(recording),
         "activity": lanes(recording),
         "devices": devices(recording),
         **device_tables(recording, groups, used),
+        "counters": counter_tables(recording),
         "names": used.texts,
     }

@@ -140,6 +140,8 @@ class SpanRestorer:
             flags |= EventFlags.UNFINISHED
         if attributes.get(semconv.INPUT_CUT) is True:
             flags |= EventFlags.PAYLOAD_CUT
+        if kind == EventKind.MODULE and isinstance(training := attributes.get(semconv.MODULE_TRAINING), bool):
+            flags |= EventFlags.TRAINING if training else EventFlags.EVALUATION
         if semconv.END_THREAD_ID in attributes:
             flags |= EventFlags.OTHER_THREAD
             end_track = self._tracks.thread(process, {semconv.THREAD_ID: attributes[semconv.END_THREAD_ID]})
@@ -213,11 +215,21 @@ class SpanRestorer:
         )
 
     def _name(self, name: Any, attributes: Attributes) -> int:
-        text, overload = str(name), attributes.get(semconv.OP_OVERLOAD)
+        text, overload = str(name), _overload(attributes)
         if len(text) > self._max_name_characters:
             self._report.add_problem("name_cut")
             text = text[: self._max_name_characters]
-        return self._builder.add_name(text, overload[:256] if isinstance(overload, str) else "")
+        return self._builder.add_name(text, overload[: self._max_name_characters])
+
+
+def _overload(attributes: Attributes) -> str:
+    """Of an op its overload name, of a Python function `file:line`, of a module its path."""
+    if attributes.get(semconv.EVENT_KIND) == "python":
+        file, line = attributes.get(semconv.CODE_FILE_PATH), attributes.get(semconv.CODE_LINE_NUMBER)
+        return f"{file}:{line}" if isinstance(file, str) and isinstance(line, int) else ""
+    is_module = attributes.get(semconv.EVENT_KIND) == "module"
+    overload = attributes.get(semconv.MODULE_PATH if is_module else semconv.OP_OVERLOAD)
+    return overload[:256] if isinstance(overload, str) else ""
 
 
 def _is_root(span: Span) -> bool:

@@ -11,23 +11,36 @@ from importlib import resources
 from typing import Any
 
 # In order: what comes later uses what came before.
-_SCRIPTS = ("format.js", "head.js", "table.js", "steps.js", "flame.js", "device.js", "main.js")
+_SCRIPTS = (
+    "format.js", "head.js", "table.js", "steps.js", "modules.js", "flame.js", "device.js", "memory.js",
+    "counters.js", "main.js",
+)  # fmt: skip
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def make_page(data: Mapping[str, Any]) -> bytes:
     """The page as UTF-8. `data` stands in it as JSON, never as markup or script."""
-    style = _source("page.css")
-    script = '"use strict";\n' + "\n".join(_source(name) for name in _SCRIPTS)
+    return _assemble("page.html", _SCRIPTS, data)
+
+
+def make_memory_page(data: Mapping[str, Any]) -> bytes:
+    """A page of the memory part alone; `data` needs `title`, `facts` and `memory`."""
+    return _assemble("memory_page.html", ("format.js", "head.js", "memory.js", "memory_main.js"), data)
+
+
+def _assemble(page: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> bytes:
+    style = _source("page.css") + _source("memory.css")
+    script = '"use strict";\n' + "\n".join(_source(name) for name in scripts)
     parts = {
         # Whatever the data says, nothing but this script and this style runs, and nothing is fetched.
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'",
         "style": style,
         "script": script,
+        "memory": _source("memory.html"),
         "data": script_safe_json(data),
     }
-    return _PLACE.sub(lambda place: parts[place[1]], _source("page.html")).encode()
+    return _PLACE.sub(lambda place: parts[place[1]], _source(page)).encode()
 
 
 def script_safe_json(data: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.exporters.merged_stacks import nearest
+from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.recording import EventKind, LinkType, Recording
 
 WORK_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)

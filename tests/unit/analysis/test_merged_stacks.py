@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.exporters.merged_stacks import merge_stacks, nearest
+from otel_torchprof.analysis.merged_stacks import merge_stacks, nearest
 
 
 @st.composite

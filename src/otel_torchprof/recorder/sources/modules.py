@@ -1,0 +1,108 @@
+"""Calls of `torch.nn.Module`s, with the paths that `named_modules()` gives them.
+
+`nn.Module.__call__` is wrapped while a capture wants modules. Torch's own global hooks would do too, at a
+higher price, and with them a compiled model is compiled again when a capture starts or stops: they are among
+its guards. Nothing guards `__call__`, and what Dynamo traces of the wrapper is one call of the original.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from otel_torchprof._native import core
+from otel_torchprof.recorder.sources.called_modules import describe_modules
+from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
+
+_ModuleCall = Callable[..., Any]
+
+
+class ModuleSource(Source):
+    """Records the calls of modules of all threads."""
+
+    name = "modules"
+
+    def __init__(self) -> None:
+        self._target: SourceTarget | None = None
+
+    def start(self, target: SourceTarget) -> None:
+        import torch
+
+        graph_task = getattr(torch._C, "_current_graph_task_id", None)
+        if graph_task is None or not hasattr(torch.compiler, "is_dynamo_compiling"):
+            raise SourceUnavailable(f"torch {torch.__version__} is too old; upgrade to 2.4 or later")
+        core.start_modules(target.slot, graph_task)
+        _wrapper.install(torch.nn.Module, torch.compiler.is_dynamo_compiling)
+        self._target = target
+
+    def stop(self) -> None:
+        target, self._target = self._target, None
+        if target is None:
+            return
+        called = core.stop_modules(target.slot)
+        _wrapper.remove()
+        for metadata in describe_modules(called):
+            target.capture.add_metadata(metadata)
+
+
+class _CallWrapper:
+    """The wrapper in `nn.Module.__call__`, there while any capture wants it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._module_class: Any = None
+
+    def install(self, module_class: Any, is_dynamo_compiling: Callable[[], bool]) -> None:
+        global _original, _is_dynamo_compiling
+        with self._lock:
+            self._wanted += 1
+            current = module_class.__call__
+            # It is there when somebody put it back who had taken it from there.
+            if self._wanted > 1 or current is _recorded_call:
+                return
+            self._module_class, _original, _is_dynamo_compiling = module_class, current, is_dynamo_compiling
+            module_class.__call__ = functools.update_wrapper(_recorded_call, current)
+
+    def remove(self) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if self._wanted == 0:
+                self._take_out()
+
+    def forget(self) -> None:
+        """In the child of a fork: no capture is left."""
+        self._lock = threading.Lock()
+        if self._wanted:
+            self._wanted = 0
+            core.forget_modules()
+            self._take_out()
+
+    def _take_out(self) -> None:
+        # Whoever wrapped it since goes on calling ours, which then only passes calls on.
+        if self._module_class.__call__ is _recorded_call:
+            self._module_class.__call__ = _original
+
+
+# Globals that stay as they are, no closure: Dynamo would guard its variables by way of `__call__`, and
+# compile again when the wrapper has gone.
+_original: _ModuleCall
+_is_dynamo_compiling: Callable[[], bool]
+_begin, _end = core.begin_module, core.end_module
+
+
+def _recorded_call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    # First of all: Dynamo knows the answer, and traces nothing of what follows.
+    if _is_dynamo_compiling() or not _begin(self):
+        return _original(self, *args, **kwargs)
+    try:
+        return _original(self, *args, **kwargs)
+    finally:
+        _end(self)
+
+
+_wrapper = _CallWrapper()
+os.register_at_fork(after_in_child=_wrapper.forget)
