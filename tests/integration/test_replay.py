@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -123,7 +124,8 @@ def test_no_server_is_exit_2_and_one_line_that_names_the_option(protocol: str, r
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"otel-torchprof: 22 of 22 spans were not taken by {endpoint}: unavailable: ")
-    assert "refused" in line
+    # On a busy machine the second may be over before gRPC has found out that nobody listens.
+    reason = re.escape(f"otel-torchprof: 22 of 22 spans were not taken by {endpoint}: ")
+    assert re.match(f"{reason}(unavailable|timeout): ", line)
     assert line.endswith("; is a server running there? --endpoint says where to send")
     assert "OTEL_" not in line
