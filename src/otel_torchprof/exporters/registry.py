@@ -20,6 +20,7 @@ _MODULES = {
     "otlp": "otel_torchprof.exporters.otlp.binary",
     "otlp-json": "otel_torchprof.exporters.otlp.json_lines",
     "stacks": "otel_torchprof.exporters.stacks",
+    "memory-timeline": "otel_torchprof.exporters.memory_timeline",
     "tprof": "otel_torchprof.exporters.tprof",
 }
 

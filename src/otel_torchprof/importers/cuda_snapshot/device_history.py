@@ -48,7 +48,7 @@ class DeviceHistory:
         self._track = builder.add_track(
             f"cuda:{device.number} allocations", TrackKind.OTHER, device=device.number
         )
-        self._frames = FrameSlices(builder, draft, self._track)
+        self._frames = FrameSlices(builder, self._track)
         self._times_ns = _rising_times(device.trace, report)
         # A trace without any word of completed frees has only the requests to go by.
         has_completed = any(action_of(entry) in _FREES for entry in device.trace)
@@ -66,7 +66,7 @@ class DeviceHistory:
         add_annotations(
             self._builder, self._draft, self._device.number, self._device.annotations, end_ns, self._report
         )
-        return self._rows.table()
+        return self._rows.table(self._frames.add_to(self._draft))
 
     def _add_blocks_from_before(self, start_ns: int) -> None:
         """Allocates, right before the trace and 1 ns apart, what it frees or leaves without allocating it."""

@@ -7,7 +7,10 @@ with the next that was not. Slices nest, so that the stack of a sample is what e
 from __future__ import annotations
 
 import re
+from array import array
 from typing import Any
+
+import numpy as np
 
 from otel_torchprof.importers.columns import EventDraft
 from otel_torchprof.importers.numbers import to_int
@@ -31,14 +34,16 @@ class FrameSlices:
 
     Args:
         builder: holds the names.
-        draft: gets the events; their numbers are what `sample` returns.
         track: of the builder.
     """
 
-    def __init__(self, builder: RecordingBuilder, draft: EventDraft, track: int) -> None:
+    def __init__(self, builder: RecordingBuilder, track: int) -> None:
         self._builder = builder
-        self._draft = draft
         self._track = track
+        self._start_ns = array("q")
+        self._end_ns = array("q")
+        self._name = array("q")
+        self._kind = array("q")
         self._open: list[tuple[Frame, int]] = []
         # Equal stacks are mostly one object; `_kept` holds on to them so that an id names one object only.
         self._stacks: dict[int, list[Frame]] = {}
@@ -46,31 +51,39 @@ class FrameSlices:
         self._kept: list[object] = []
 
     def sample(self, stack: object, time_ns: int) -> int:
-        """Notes the stack at a time and returns the event of its innermost frame.
+        """Notes the stack at a time and returns the number of its innermost frame among all slices.
 
-        Without a stack it is the event that is open at that time; -1 = none.
+        Without a stack it is the slice that is open at that time; -1 = none.
         """
         frames = self._frames_of(stack)
         if frames:
             same = 0
-            for frame, (known, _event) in zip(frames, self._open, strict=False):
+            for frame, (known, _slice_number) in zip(frames, self._open, strict=False):
                 if frame != known:
                     break
                 same += 1
             self._close(same, time_ns)
             for frame in frames[same:]:
-                name, kind = frame
-                event = self._draft.add(time_ns, time_ns, name, self._track, kind)
-                self._open.append((frame, event))
+                self._open.append((frame, len(self._name)))
+                self._start_ns.append(time_ns)
+                self._end_ns.append(time_ns)
+                self._name.append(frame[0])
+                self._kind.append(frame[1])
         return self._open[-1][1] if self._open else -1
 
     def finish(self, time_ns: int) -> None:
         """Ends what is open."""
         self._close(0, time_ns)
 
+    def add_to(self, draft: EventDraft) -> int:
+        """Hands the slices over as events and returns the number of the first."""
+        columns = {"start_ns": self._start_ns, "end_ns": self._end_ns, "name": self._name, "kind": self._kind}
+        blocks = {name: np.array(column, dtype=np.int64) for name, column in columns.items()}
+        return draft.add_block({**blocks, "track": np.full(len(self._name), self._track)})
+
     def _close(self, depth: int, time_ns: int) -> None:
-        for _frame, event in self._open[depth:]:
-            self._draft.end_ns[event] = time_ns
+        for _frame, slice_number in self._open[depth:]:
+            self._end_ns[slice_number] = time_ns
         del self._open[depth:]
 
     def _frames_of(self, stack: object) -> list[Frame]:

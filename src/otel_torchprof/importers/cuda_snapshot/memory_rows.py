@@ -36,7 +36,7 @@ class MemoryRows:
         self._flags = array("B")
 
     def allocate(self, time_ns: int, event: int, address: int, size_bytes: int) -> None:
-        """An allocation. `event` is an event's number in the draft, -1 = none."""
+        """An allocation. `event` counts as `table` says, -1 = none."""
         # Where it was still in use, the trace lost the record of its free.
         self._allocated_bytes += size_bytes - self._live.get(address, 0)
         self._live[address] = size_bytes
@@ -65,11 +65,12 @@ class MemoryRows:
         self._reserved.append(self._reserved_bytes)
         self._flags.append(flags)
 
-    def table(self) -> npt.NDArray[np.void]:
-        """The records."""
+    def table(self, first_event: int) -> npt.NDArray[np.void]:
+        """The records; their event 0 is the builder's `first_event`."""
         records = np.zeros(len(self._time_ns), dtype=MEMORY_DTYPE)
         records["time_ns"] = self._time_ns
-        records["event"] = self._event
+        event = np.array(self._event, dtype=np.int64)
+        records["event"] = np.where(event < 0, -1, event + first_event)
         records["address"] = self._address
         records["size_bytes"] = self._size_bytes
         records["total_allocated_bytes"] = self._allocated

@@ -1,0 +1,134 @@
+"""The memory of a recording on a terminal: the peak of each device and what it was for, and what rises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from otel_torchprof.analysis.memory import DeviceMemory, LiveBlock, MemoryProfile, Share
+from otel_torchprof.cli_text import cell, duration, size
+from otel_torchprof.recording import Recording
+
+_MAX_ROWS = 8  # of each kind; --json has more
+_MAX_FRAMES = 3
+
+
+def print_memory(console: Console, recording: Recording) -> None:
+    """Prints nothing for a recording without memory."""
+    for memory in _devices(recording):
+        peak = memory.peak
+        console.print()
+        console.print(
+            cell(
+                f"memory of {memory.device.name}: peak {size(peak.total_bytes)} "
+                f"{duration(peak.time_ns - recording.start_ns)} after the start"
+            )
+        )
+        categories = [(category.label, None, held) for category, held in peak.by_category.items() if held]
+        console.print(_table("category", sorted(categories, key=lambda row: -row[2]), peak.total_bytes))
+        for heading, shares in (
+            ("operator", peak.by_operator),
+            ("module", peak.by_module),
+            ("stack", peak.by_stack),
+        ):
+            if shares:
+                rows = [(_innermost(share.name), share.blocks, share.size_bytes) for share in shares]
+                console.print(_table(heading, rows[:_MAX_ROWS], peak.total_bytes))
+                if len(rows) > _MAX_ROWS:
+                    console.print(f"... {len(rows) - _MAX_ROWS} more (--json shows more)")
+        _print_growth(console, memory)
+
+
+def _innermost(name: str) -> str:
+    """The innermost frames of a stack, on one line."""
+    frames = name.split("\n")
+    return " < ".join(frames[:_MAX_FRAMES]) + (" < ..." if len(frames) > _MAX_FRAMES else "")
+
+
+def _table(heading: str, rows: list[tuple[str, int | None, int]], whole_bytes: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"at the peak, by {heading}", overflow="ellipsis", no_wrap=True)
+    for column in ("blocks", "bytes", "share"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, blocks, held in rows:
+        share = held / whole_bytes if whole_bytes else 0.0
+        blocks_text = "" if blocks is None else f"{blocks:,}"
+        table.add_row(cell(name or "(none)"), blocks_text, size(held), f"{share:.1%}")
+    return table
+
+
+def _print_growth(console: Console, memory: DeviceMemory) -> None:
+    growth = memory.growth
+    if not growth.sites:
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"rises over {growth.steps} steps, allocated in", overflow="ellipsis", no_wrap=True)
+    for column in ("a step", "in use at the end", "blocks"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for site in growth.sites[:_MAX_ROWS]:
+        where = _innermost("\n".join((site.operator, *site.stack)))
+        held = (f"+{size(round(site.bytes_per_step))}", size(site.last_bytes), f"{site.blocks:,}")
+        table.add_row(cell(where), *held)
+    console.print(table)
+
+
+def json_memory(recording: Recording) -> dict[str, Any]:
+    """The same as JSON values, times as unix ns; nothing for a recording without memory."""
+    devices = _devices(recording)
+    return {"memory": [_json_device(memory) for memory in devices]} if devices else {}
+
+
+def _json_device(memory: DeviceMemory) -> dict[str, Any]:
+    peak, growth = memory.peak, memory.growth
+    return {
+        "device": memory.device.name,
+        "peak": {
+            "time_ns": peak.time_ns,
+            "total_bytes": peak.total_bytes,
+            "by_category": {category.name.lower(): held for category, held in peak.by_category.items()},
+            "by_operator": [_json_share(share) for share in peak.by_operator],
+            "by_module": [_json_share(share) for share in peak.by_module],
+            "by_stack": [_json_share(share) for share in peak.by_stack],
+            "largest": [_json_block(block) for block in peak.largest],
+        },
+        "growth": {
+            "steps": growth.steps,
+            "bytes_per_step": growth.bytes_per_step,
+            "sites": [
+                {
+                    "operator": site.operator,
+                    "module": site.module,
+                    "names": list(site.names),
+                    "stack": list(site.stack),
+                    "bytes_per_step": site.bytes_per_step,
+                    "first_bytes": site.first_bytes,
+                    "last_bytes": site.last_bytes,
+                    "blocks": site.blocks,
+                }
+                for site in growth.sites
+            ],
+        },
+    }
+
+
+def _json_share(share: Share) -> dict[str, Any]:
+    return {"name": share.name, "size_bytes": share.size_bytes, "blocks": share.blocks}
+
+
+def _json_block(block: LiveBlock) -> dict[str, Any]:
+    return {
+        "size_bytes": block.size_bytes,
+        "address": block.address,
+        "category": block.category.name.lower(),
+        "name": block.name,
+        "operator": block.operator,
+        "module": block.module,
+        "stack": list(block.stack),
+        "allocated_ns": block.allocated_ns,
+    }
+
+
+def _devices(recording: Recording) -> list[DeviceMemory]:
+    return MemoryProfile(recording).devices if len(recording.memory) else []

@@ -1,0 +1,46 @@
+"""Memory over time by category: an interactive page, or what torch's `export_memory_timeline` writes.
+
+The name of the file tells which: `.html`, `.json` (times and sizes by category), `.raw.json` (each change),
+both also with `.gz`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from otel_torchprof.analysis.memory import MemoryProfile
+from otel_torchprof.errors import TorchprofError
+from otel_torchprof.exporters.memory_timeline.page import write_page
+from otel_torchprof.exporters.memory_timeline.torch_json import write_raw, write_totals
+from otel_torchprof.recording import Recording
+
+# None of them is `.json` or `.html` alone, which are names of other formats too.
+suffixes = (
+    ".memory.html",
+    ".memory.json",
+    ".memory.json.gz",
+    ".memory.raw.json",
+    ".memory.raw.json.gz",
+)
+
+
+def export(recording: Recording, path: Path) -> dict[str, int]:
+    """Writes the timeline. The JSON forms hold one device, the one with the highest peak; the page holds all.
+
+    Returns:
+        `devices`, `moments` or `changes`, `peak_bytes`, `size_bytes`.
+
+    Raises:
+        TorchprofError: the name of the file does not tell the form.
+    """
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".html") and not path.name.lower().endswith(".gz"):
+        return write_page(recording, path)
+    devices = MemoryProfile(recording).devices
+    if name.endswith(".raw.json"):
+        return write_raw(devices, path)
+    if name.endswith(".json"):
+        return write_totals(devices, path)
+    raise TorchprofError(
+        f"{path.name!r} does not tell the form: end it in .html, .json[.gz] or .raw.json[.gz]"
+    )

@@ -1,0 +1,219 @@
+"""Which tensors are parameters, gradients, optimizer state and buffers.
+
+Nothing in an allocation tells what it is for. Modules and optimizers know, so they are asked: when a capture
+starts and stops, right before an optimizer steps (its gradients may be freed before the step ends), right
+after (its state may be new), and at the boundary of a step in which no optimizer stepped.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.sources.source import Source, SourceTarget
+from otel_torchprof.recording import TENSOR_ROLE_DTYPE, TensorRole
+
+_NOT_NOTED = "what tensors are for was not noted"
+# c10::DeviceType by torch's name of it, of those that have memory of their own.
+_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "hip": 6, "xla": 9, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
+_OTHER_DEVICE_TYPE = 20  # privateuseone, under whatever name
+
+_RESERVED = (0,) * 6
+Note = tuple[int, int, int, int, int, int, int, tuple[int, ...]]  # as TENSOR_ROLE_DTYPE
+
+
+class TensorRoles(Source):
+    """Notes roles for one capture."""
+
+    name = "tensor_roles"
+
+    def __init__(self) -> None:
+        self._target: SourceTarget | None = None
+        self._hooks: list[Any] = []
+
+    def start(self, target: SourceTarget) -> None:
+        torch = importlib.import_module("torch")
+        self._torch = torch
+        self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+        self._name_ids: dict[tuple[str, str], int] = {}
+        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._named: list[tuple[str, TensorRole, weakref.ref[Any]]] | None = None
+        self._optimizer_stepped = False
+        self._target = target
+        for found, known in zip(_existing(torch), (self._modules, self._optimizers), strict=True):
+            known.update(found)
+        self._add_hooks()
+        self._note_everything()
+
+    def _add_hooks(self) -> None:
+        # Not by attribute: `torch.optim` hides its module `optimizer`.
+        optimizer = importlib.import_module("torch.optim.optimizer")
+        module = importlib.import_module("torch.nn.modules.module")
+        self._hooks = [
+            optimizer.register_optimizer_step_pre_hook(self._before_optimizer_step),
+            optimizer.register_optimizer_step_post_hook(self._after_optimizer_step),
+            module.register_module_parameter_registration_hook(self._on_registration),
+            module.register_module_buffer_registration_hook(self._on_registration),
+            module.register_module_module_registration_hook(self._on_registration),
+        ]
+
+    def step_begins(self) -> None:
+        if not self._optimizer_stepped:
+            self._add(self._gradients_of_modules())
+        self._optimizer_stepped = False
+
+    def stop(self) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
+        if self._target is not None:
+            with failures.guard(_NOT_NOTED):
+                self._note_everything()
+        self._target = None
+
+    def _before_optimizer_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._is_compiling():
+            return
+        with failures.guard(_NOT_NOTED):
+            self._optimizers.add(optimizer)
+            self._optimizer_stepped = True
+            self._add(self._notes_of_optimizer(optimizer, with_state=False))
+
+    def _after_optimizer_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if self._is_compiling():
+            return
+        with failures.guard(_NOT_NOTED):
+            self._add(self._state_of(optimizer))
+
+    def _on_registration(self, module: Any, _name: str, _value: Any) -> None:
+        if self._is_compiling():
+            return
+        with failures.guard(_NOT_NOTED):
+            self._modules.add(module)
+            self._named = None
+
+    def _note_everything(self) -> None:
+        notes = [*self._tensors_of_modules(), *self._gradients_of_modules()]
+        for optimizer in list(self._optimizers):
+            notes += self._notes_of_optimizer(optimizer, with_state=True)
+        self._add(notes)
+
+    def _add(self, notes: Iterable[Note]) -> None:
+        records = np.array(list(notes), dtype=TENSOR_ROLE_DTYPE)
+        if self._target is not None and len(records):
+            self._target.capture.add_tensor_roles(records.view(np.uint8))
+
+    def _tensors_of_modules(self) -> Iterator[Note]:
+        for name, role, reference in self._named_tensors():
+            tensor = reference()
+            if tensor is not None:
+                yield from self._notes(tensor, role, name)
+
+    def _gradients_of_modules(self) -> Iterator[Note]:
+        for name, role, reference in self._named_tensors():
+            tensor = reference()
+            if role is TensorRole.PARAMETER and tensor is not None:
+                yield from self._gradient_of(tensor, name)
+
+    def _gradient_of(self, parameter: Any, name: str) -> Iterator[Note]:
+        # Asking what is no leaf for its gradient makes torch warn.
+        gradient = parameter.grad if parameter.is_leaf else None
+        if gradient is not None:
+            yield from self._notes(gradient, TensorRole.GRADIENT, name)
+
+    def _notes_of_optimizer(self, optimizer: Any, *, with_state: bool) -> Iterator[Note]:
+        names = self._parameter_names()
+        for group_number, group in enumerate(optimizer.param_groups):
+            for number, parameter in enumerate(group["params"]):
+                name = names.get(id(parameter)) or f"param_groups[{group_number}].params[{number}]"
+                yield from self._notes(parameter, TensorRole.PARAMETER, name)
+                yield from self._gradient_of(parameter, name)
+        if with_state:
+            yield from self._state_of(optimizer)
+
+    def _state_of(self, optimizer: Any) -> Iterator[Note]:
+        names = self._parameter_names()
+        for owner, state in list(optimizer.state.items()):
+            name = names.get(id(owner), "") if not isinstance(owner, str) else owner
+            for key, tensor in _tensors_in(state, self._torch.Tensor):
+                yield from self._notes(tensor, TensorRole.OPTIMIZER_STATE, name, key)
+
+    def _named_tensors(self) -> list[tuple[str, TensorRole, weakref.ref[Any]]]:
+        """Parameters and buffers of all modules, by the path from the outermost module."""
+        if self._named is None:
+            modules = list(self._modules)
+            inner = {id(child) for module in modules for child in module.children()}
+            named: list[tuple[str, TensorRole, weakref.ref[Any]]] = []
+            for root in (module for module in modules if id(module) not in inner):
+                named += ((name, TensorRole.PARAMETER, weakref.ref(p)) for name, p in root.named_parameters())
+                named += ((name, TensorRole.BUFFER, weakref.ref(b)) for name, b in root.named_buffers())
+            self._named = named
+        return self._named
+
+    def _parameter_names(self) -> dict[int, str]:
+        return {
+            id(tensor): name for name, _role, ref in self._named_tensors() if (tensor := ref()) is not None
+        }
+
+    def _notes(self, tensor: Any, role: TensorRole, name: str, key: str = "") -> Iterator[Note]:
+        """One for each storage of the tensor; none for tensors without memory, such as fake ones."""
+        try:
+            for part in _parts(tensor, self._torch):
+                storage = part.untyped_storage()
+                address, device = storage.data_ptr(), storage.device
+                if address:
+                    index = -1 if device.index is None or device.type == "cpu" else device.index
+                    device_type = _DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE)
+                    name_id = self._name_id(name, key)
+                    yield 0, address, storage.nbytes(), name_id, index, device_type, role.value, _RESERVED
+        except (RuntimeError, ValueError, NotImplementedError, TypeError):
+            return  # it has no storage that could be asked
+
+    def _name_id(self, name: str, key: str) -> int:
+        known = self._name_ids.get((name, key))
+        if known is None and self._target is not None:
+            encoded = (name.encode(errors="replace"), key.encode(errors="replace"))
+            known = self._name_ids[name, key] = self._target.capture.intern(*encoded)
+        return known or 0
+
+
+def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
+    """Modules and optimizers that the program has made so far."""
+    module_class, optimizer_class = torch.nn.Module, torch.optim.Optimizer
+    place_of_type: dict[type, int] = {}
+    found: tuple[list[Any], list[Any]] = ([], [])
+    for thing in gc.get_objects():
+        kind = type(thing)  # not isinstance(), which would run code of lazy proxies
+        place = place_of_type.get(kind)
+        if place is None:
+            is_module, is_optimizer = issubclass(kind, module_class), issubclass(kind, optimizer_class)
+            place = place_of_type[kind] = 0 if is_module else 1 if is_optimizer else -1
+        if place >= 0:
+            found[place].append(thing)
+    return found
+
+
+def _parts(tensor: Any, torch: ModuleType) -> Iterable[Any]:
+    """The plain tensors that hold a tensor's data."""
+    if tensor.layout is torch.sparse_coo:
+        return (tensor._indices(), tensor._values())
+    return (getattr(tensor, "_local_tensor", tensor),)
+
+
+def _tensors_in(value: Any, tensor_class: type, key: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, tensor_class):
+        yield key, value
+    elif isinstance(value, dict):
+        for name, item in list(value.items()):
+            yield from _tensors_in(item, tensor_class, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _tensors_in(item, tensor_class, f"{key}[{number}]")

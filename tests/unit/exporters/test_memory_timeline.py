@@ -1,0 +1,116 @@
+"""The memory timeline as files: torch's shapes, and a page that carries what names it may have."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_torchprof.analysis.memory import Category
+from otel_torchprof.cli import main
+from otel_torchprof.errors import TorchprofError
+from otel_torchprof.exporters import export, format_of_path
+from otel_torchprof.importers import load
+from otel_torchprof.recording import Recording
+from tests.support.report_recordings import HOSTILE_NAMES
+from tests.support.snapshots import START_US, entry, snapshot, stack, training_snapshot
+
+
+@pytest.fixture
+def recording_of(tmp_path: Path) -> Callable[[Any], Recording]:
+    def recording_of(value: Any) -> Recording:
+        path = tmp_path / "in.pickle"
+        path.write_bytes(pickle.dumps(value))
+        return load(path)[0]
+
+    return recording_of
+
+
+Make = Callable[[Any], Recording]
+
+
+def test_totals_are_what_torch_writes(recording_of: Make, tmp_path: Path) -> None:
+    written = export(recording_of(training_snapshot()), tmp_path / "t.json", "memory-timeline")
+    times, sizes = json.loads((tmp_path / "t.json").read_text())
+    assert times == [START_US - 1, START_US + 1, START_US + 2, START_US + 3]
+    unknown = Category.UNKNOWN + 1
+    assert [row[unknown] for row in sizes] == [4096, 5120, 9216, 8192]
+    assert all(len(row) == 9 and sum(row) == row[unknown] for row in sizes)
+    assert written["peak_bytes"] == 9216
+    assert written["moments"] == 4
+
+
+def test_raw_changes_are_what_torch_writes(recording_of: Make, tmp_path: Path) -> None:
+    path = tmp_path / "t.raw.json.gz"
+    export(recording_of(training_snapshot()), path, "memory-timeline")
+    start_ns = START_US * 1000
+    assert json.loads(gzip.decompress(path.read_bytes())) == [
+        [start_ns - 1, 2, 4096, 7],
+        [start_ns + 1000, 2, 1024, 7],
+        [start_ns + 2000, 2, 4096, 7],
+        [start_ns + 3001, 4, -1024, 7],
+    ]
+
+
+def test_what_was_there_before_has_no_time(recording_of: Make, tmp_path: Path) -> None:
+    export(
+        recording_of(snapshot([], [entry("free_completed", 5, 0, 64)])),
+        tmp_path / "t.json",
+        "memory-timeline",
+    )
+    assert json.loads((tmp_path / "t.json").read_text())[1][-1] == [0] * 9
+
+
+def test_a_recording_without_memory_gives_empty_files(tmp_path: Path) -> None:
+    for name, expected in (("t.json", [[], []]), ("t.raw.json", [])):
+        export(Recording.empty(), tmp_path / name, "memory-timeline")
+        assert json.loads((tmp_path / name).read_text()) == expected
+    export(Recording.empty(), tmp_path / "t.html", "memory-timeline")
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t.html.gz", "t"])
+def test_a_name_that_does_not_tell_the_form_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TorchprofError, match="does not tell the form"):
+        export(Recording.empty(), tmp_path / name, "memory-timeline")
+
+
+def test_names_of_other_formats_stay_theirs() -> None:
+    assert format_of_path("run.json") == "chrome"
+    assert format_of_path("run.memory.json") == "memory-timeline"
+    assert format_of_path("run.memory.raw.json.gz") == "memory-timeline"
+
+
+def test_the_page_is_safe_whatever_it_shows(recording_of: Make, tmp_path: Path) -> None:
+    names = [name for name in HOSTILE_NAMES if "\ud800" not in name]
+    trace = [entry("alloc", place, place * 64, 8, frames=stack(name)) for place, name in enumerate(names)]
+    export(recording_of(snapshot([], trace)), tmp_path / "t.html", "memory-timeline")
+    page = (tmp_path / "t.html").read_text("utf-8")
+    assert "<img" not in page
+    assert page.count("</script>") == 2
+    for outside in ("http://", "https://", "url(", "@import"):
+        assert outside not in page
+
+
+def test_the_command_line_shows_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(training_snapshot()))
+    assert main(["report", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "memory of cuda:0: peak 9.0 KiB" in text
+    assert "backward (/app/train.py:1) < <module> (/app/train.py:2)" in text
+    assert main(["report", str(path), "--json"]) == 0
+    (device,) = json.loads(capsys.readouterr().out)["memory"]
+    assert device["device"] == "cuda:0"
+    assert device["peak"]["total_bytes"] == 9216
+    assert [block["size_bytes"] for block in device["peak"]["largest"]] == [4096, 4096, 1024]
+    assert main(["info", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["format"] == "cuda-snapshot"
+    assert facts["metadata"]["cuda_memory_snapshot"]["devices"]["0"]["reserved_bytes"] == 14336
+    assert main(["convert", str(path), str(tmp_path / "out.html"), "--to", "memory-timeline"]) == 0
+    assert (tmp_path / "out.html").stat().st_size > 10_000
