@@ -9,17 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "core/counter_series.h"
 #include "core/tree.h"
 #include "encode/chrome_arguments.h"
 #include "encode/chrome_ids.h"
 #include "encode/chrome_layout.h"
 #include "encode/chrome_links.h"
+#include "encode/chrome_names.h"
 
 namespace torchprof {
 namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-constexpr std::string_view kModulePrefix = "nn.Module: ";
 
 std::string_view category_of(EventKind kind) {
   switch (kind) {
@@ -195,10 +196,11 @@ class ChromeEncoder {
   }
 
   bool write_name(std::uint64_t row) {
-    const std::string_view name = recording_.strings.name(events_.name[row]);
-    const bool is_module = events_.kind[row] == static_cast<std::uint8_t>(EventKind::kModule);
-    if (!is_module || name.starts_with(kModulePrefix)) return text_.string(name);
-    return text_.string(std::string(kModulePrefix).append(name));
+    const StringPool& strings = recording_.strings;
+    const auto kind = static_cast<EventKind>(events_.kind[row]);
+    const std::string_view name = strings.name(events_.name[row]);
+    if (!is_python(kind)) return text_.string(name);
+    return text_.string(chrome_name(kind, name, strings.overload(events_.name[row])));
   }
 
   void write_steps() {
@@ -308,9 +310,11 @@ class ChromeEncoder {
       text_.next_event();
       text_.raw("{\"ph\":\"C\",\"name\":");
       text_.string(recording_.strings.name(counter.name));
+      const std::string_view series = recording_.strings.overload(counter.name);
+      // Readers tell the counters of a process apart by name and id, not by thread.
+      if (is_counted(series)) id(static_cast<std::uint64_t>(recording_.tracks[counter.track].thread_id));
       place(tracks_.fields(counter.track, kOnTrack), static_cast<std::int64_t>(counter.time));
       text_.raw(",\"args\":{");
-      const std::string_view series = recording_.strings.overload(counter.name);
       text_.string(series.empty() ? "value" : series);
       text_.raw(":");
       text_.number(counter.value);

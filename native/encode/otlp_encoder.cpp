@@ -65,27 +65,24 @@ class IdBytes {
 };
 
 // Writes attributes as KeyValue messages of the given field.
+template <std::uint32_t AttributesField>
 class AttributeWriter {
  public:
-  AttributeWriter(ProtobufWriter& out, std::uint32_t attributes_field)
-      : out_(out), field_(attributes_field) {}
+  explicit AttributeWriter(ProtobufWriter& out) : out_(out) {}
 
   void text(std::string_view name, std::string_view value) {
-    // All lengths are known: nothing to patch.
-    const std::size_t value_bytes = ProtobufWriter::field_bytes(field::kAnyValueString, value.size());
-    begin(name, value_bytes);
-    out_.bytes_field(field::kAnyValueString, value);
+    write(name, ProtobufWriter::field_bytes(field::kAnyValueString, value.size()),
+          [&](ProtobufCursor& cursor) { cursor.bytes_field(field::kAnyValueString, value); });
   }
 
   void integer(std::string_view name, std::int64_t value) {
     const auto bits = static_cast<std::uint64_t>(value);
-    begin(name, 1 + ProtobufWriter::varint_bytes(bits));
-    out_.varint_field(field::kAnyValueInt, bits);
+    write(name, 1 + ProtobufWriter::varint_bytes(bits),
+          [&](ProtobufCursor& cursor) { cursor.varint_field(field::kAnyValueInt, bits); });
   }
 
   void flag(std::string_view name, bool value) {
-    begin(name, 2);
-    out_.varint_field(field::kAnyValueBool, value ? 1 : 0);
+    write(name, 2, [&](ProtobufCursor& cursor) { cursor.varint_field(field::kAnyValueBool, value ? 1 : 0); });
   }
 
   void texts(std::string_view name, std::span<const std::string_view> values) {
@@ -99,22 +96,28 @@ class AttributeWriter {
   }
 
  private:
-  void begin(std::string_view name, std::size_t value_bytes) {
-    out_.header(field_, ProtobufWriter::field_bytes(field::kKeyValueKey, name.size()) +
-                            ProtobufWriter::field_bytes(field::kKeyValueValue, value_bytes));
-    out_.bytes_field(field::kKeyValueKey, name);
-    out_.header(field::kKeyValueValue, value_bytes);
+  // All lengths are known: nothing to patch.
+  template <class WriteValue>
+  void write(std::string_view name, std::size_t value_bytes, WriteValue write_value) {
+    const std::size_t content_bytes = ProtobufWriter::field_bytes(field::kKeyValueKey, name.size()) +
+                                      ProtobufWriter::field_bytes(field::kKeyValueValue, value_bytes);
+    out_.write(ProtobufWriter::kMaxHeaderBytes + content_bytes, [&](ProtobufCursor& cursor) {
+      cursor.header(AttributesField, content_bytes);
+      cursor.bytes_field(field::kKeyValueKey, name);
+      cursor.header(field::kKeyValueValue, value_bytes);
+      write_value(cursor);
+    });
   }
 
   template <class Value, class Write>
-  void array(std::string_view name, std::span<const Value> values, Write write) {
-    const auto attribute = out_.begin_message(field_, 2);
+  void array(std::string_view name, std::span<const Value> values, Write write_value) {
+    const auto attribute = out_.begin_message(AttributesField, 2);
     out_.bytes_field(field::kKeyValueKey, name);
     const auto any_value = out_.begin_message(field::kKeyValueValue, 2);
     const auto array_value = out_.begin_message(field::kAnyValueArray, 2);
     for (const Value& value : values) {
       const auto item = out_.begin_message(field::kArrayValueValues, 1);
-      write(value);
+      write_value(value);
       out_.end_message(item);
     }
     out_.end_message(array_value);
@@ -123,7 +126,6 @@ class AttributeWriter {
   }
 
   ProtobufWriter& out_;
-  std::uint32_t field_;
 };
 
 struct AttributeCounter {
@@ -203,7 +205,7 @@ class OtlpRequestStream::Encoder {
     write_time(field::kSpanEndTime, span.end_ns);
 
     if (parts == SpanParts::kAll) {
-      AttributeWriter attributes(spans_, field::kSpanAttributes);
+      AttributeWriter<field::kSpanAttributes> attributes(spans_);
       visit_attributes(plan_, index, attributes);
     } else {
       AttributeCounter dropped;
@@ -231,7 +233,7 @@ class OtlpRequestStream::Encoder {
     const auto message = spans_.begin_message(field::kSpanLinks, 1);
     spans_.bytes_field(field::kLinkTraceId, IdBytes(link.target.trace).view());
     spans_.bytes_field(field::kLinkSpanId, IdBytes(link.target.span).view());
-    AttributeWriter attributes(spans_, field::kLinkAttributes);
+    AttributeWriter<field::kLinkAttributes> attributes(spans_);
     visit_link_attributes(link, attributes);
     spans_.end_message(message);
   }

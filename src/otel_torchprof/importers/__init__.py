@@ -62,6 +62,4 @@ def _unknown_format(file: InputFile) -> str:
         return f"{file.path} is empty"
     if file.compression and file.head.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
         return f"{file.path} is compressed more than once: unpack it first"
-    if file.head.startswith(b"\x80") and file.head[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:
-        return f"{file.path} is a Python pickle, which can run code and is never loaded"
     return f"{file.path} is neither a recording nor a trace of a known format (see docs/importing.md)"

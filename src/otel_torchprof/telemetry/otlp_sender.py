@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from otel_torchprof.telemetry.cancellation import Cancellation
 from otel_torchprof.telemetry.otlp_config import OtlpConfig
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.request_split import split_request
@@ -136,7 +136,7 @@ class OtlpSender(ABC, Generic[ConnectionT]):
     def _start_unconnected(self) -> None:
         self._pid = os.getpid()
         self._connection = None
-        self._cancelled: threading.Event = threading.Event()
+        self._cancelled = Cancellation()
 
     def _read_file(self, path: Path) -> bytes:
         """The content of a certificate or key file of the configuration."""
