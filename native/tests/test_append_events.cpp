@@ -35,6 +35,9 @@ Recording source() {
   DeviceRecord device{};
   device.event = numbers[1];
   builder.add_device(device);
+  const std::uint32_t arguments = builder.add_string(R"({"dtype":"float"})");
+  builder.add_arguments({.event = numbers[0], .text = arguments, .reserved = 0});
+  builder.add_arguments({.event = numbers[2], .text = arguments, .reserved = 0});
   builder.add_counter({.time = 12, .event = 0, .track = first, .name = builder.add_string("c"), .value = 7});
   MemoryRecord memory{};
   memory.time = 22;
@@ -72,6 +75,9 @@ TEST_CASE("kept events bring inputs, tables and the links between them") {
 
   REQUIRE(to.devices.size() == 1);
   CHECK(to.devices[0].event == 0);
+  REQUIRE(to.arguments.size() == 1);
+  CHECK(to.arguments[0].event == 1);
+  CHECK(to.strings.name(to.arguments[0].text) == R"({"dtype":"float"})");
   REQUIRE(to.counters.size() == 1);
   CHECK(to.counters[0].event == -1);  // its event stayed behind
   CHECK(to.counters[0].track == first);
