@@ -45,19 +45,18 @@ CounterLog::~CounterLog() {
 }
 
 void CounterLog::start() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const int error = tasks_.open(); error != 0) {
-      throw std::system_error(error, std::generic_category(), "cannot list the threads to count");
-    }
-    meet_threads();
+  const std::lock_guard lock(mutex_);
+  if (const int error = tasks_.open(); error != 0) {
+    throw std::system_error(error, std::generic_category(), "cannot list the threads to count");
   }
+  meet_threads();
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it: signals are the application's
   try {
     watcher_ = std::thread([this]() noexcept { watch(); });
+    ::pthread_setname_np(watcher_.native_handle(), kWatcherName);  // before anybody meets it
   } catch (const std::system_error&) {
     watcher_ = {};  // threads are met at boundaries then
   }
@@ -65,7 +64,6 @@ void CounterLog::start() {
 }
 
 void CounterLog::watch() noexcept {
-  ::pthread_setname_np(::pthread_self(), kWatcherName);
   std::unique_lock lock(mutex_);
   std::chrono::milliseconds pause = kLookAgain;
   while (!stopped_) {

@@ -86,6 +86,8 @@ class Helper {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it: signals are the application's
     try {
       thread_ = std::thread([this]() noexcept { run(); });
+      // Here, so that whoever looks at the program's threads knows it from the first.
+      ::pthread_setname_np(thread_.native_handle(), "torchprof-pages");
     } catch (const std::system_error&) {
       thread_ = {};  // recording threads populate their own memory then
     }
@@ -93,7 +95,6 @@ class Helper {
   }
 
   void run() noexcept {
-    ::pthread_setname_np(::pthread_self(), "torchprof-pages");
     while (!stopping_.load(std::memory_order_relaxed)) {
       bool calibrated = true;
       {

@@ -265,7 +265,7 @@ TEST_CASE("counters that cannot be read leave ops and later readings whole") {
 
 TEST_CASE("without room for readings they are dropped, and the next says what they would have") {
   FakeCounts counts;
-  Capture capture("", 1);  // as little as there can be
+  Capture capture("", kMinCapBytes);
   const std::uint32_t slot = start(capture);
   capture.start_counters(std::make_unique<FakeSource>(counts), kFakeNames, CounterScope::kOps);
   for (int i = 0; i < 20'000; ++i) record_op(slot, "op");
