@@ -236,17 +236,6 @@ void ChromeArguments::write_others(ArgumentList& arguments, std::uint64_t row) {
   }
 }
 
-void ChromeArguments::write_others(ArgumentList& arguments, std::uint64_t row) {
-  const std::vector<ArgumentsRecord>& others = recording_.arguments;
-  while (next_other_ < others.size() && others[next_other_].event < row) ++next_other_;
-  for (; next_other_ < others.size() && others[next_other_].event == row; ++next_other_) {
-    std::string_view members = recording_.strings.name(others[next_other_].text);
-    members.remove_prefix(members.find('{') + 1);
-    members.remove_suffix(members.size() - members.rfind('}'));
-    if (members.find('"') != std::string_view::npos) arguments.next(members);
-  }
-}
-
 std::int64_t ChromeArguments::correlation(std::uint64_t row) const {
   const EventTable& events = recording_.events;
   return events.correlation.empty() ? -1 : events.correlation[row];
