@@ -18,7 +18,7 @@ from benchmarks.rows import Row, Target
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 
-_BLOCK_CALLS = 200
+_BLOCK_CALLS = 10
 _CHILDREN = 8
 
 Recorder = Callable[[], AbstractContextManager[object]]
@@ -26,7 +26,7 @@ Recorder = Callable[[], AbstractContextManager[object]]
 
 def run(quick: bool) -> list[Row]:
     """Measures the rows "record a module call"."""
-    blocks, repeats = (3, 3) if quick else (10, 9)
+    blocks, repeats = (50, 3) if quick else (300, 9)
     rows = []
     for name, anchor, target in (
         ("torch's global hooks, empty", _empty_hooks, Target("at most", 0.6)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,7 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
         "state": "stopped" if facts["stopped"] else "never stopped: complete up to the last committed event",
         "clock": facts["clock"],
         "process": facts["process_id"],
-        **{name: _plain(value) for name, value in facts["metadata"].items()},
+        **{name: _plain(value) for name, value in _short_metadata(facts["metadata"])},
         "dropped": _counts(facts["drops"]),
         "problems": _counts(facts["problems"]),
     }
@@ -117,6 +118,15 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
         ],
         ("number", "phase", "lasted", ""),
     )
+
+
+def _short_metadata(metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Of modules, which come in parts of many each, how many are described."""
+    parts = {name: value for name, value in metadata.items() if re.fullmatch(r"modules\.\d+", name)}
+    yield from ((name, value) for name, value in metadata.items() if name not in parts)
+    if parts:
+        described = sum(len(part) for part in parts.values() if isinstance(part, list))
+        yield "modules", f"{described} described: see the report"
 
 
 def _print_table(

@@ -46,9 +46,7 @@ def check_counters(name: str, counters: tuple[str, ...]) -> Check:
     way_out = "; ".join(dict.fromkeys(remark.partition("; ")[2] for remark in refused))
     if not working:
         return Check(name, "off", "; ".join(remarks), way_out)
-    how = (
-        "without the kernel (rdpmc)" if reads_without_kernel else "by a system call"
-    )
+    how = "without the kernel (rdpmc)" if reads_without_kernel else "by a system call"
     cost = f"reading them takes {read_ns / 1000:.1f} us {how}, twice for each user span"
     return Check(name, "ok", "; ".join([f"{', '.join(working)} count; {cost}", *remarks]), way_out)
 
@@ -62,8 +60,16 @@ def check_python_calls(_environ: Mapping[str, str]) -> Check:
     return Check(name, "ok", f"by the profile hook of Python {version}; {shared}")
 
 
+def check_module_calls(_environ: Mapping[str, str]) -> Check:
+    name = "calls of modules"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return Check(name, "off", "this Python has no GIL", "use a Python with one to record with_modules")
+    return Check(name, "ok", "by a wrapper of nn.Module.__call__; what is compiled or scripted is one call")
+
+
 SOURCE_CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_python_calls,
+    check_module_calls,
     check_software_counters,
     check_hardware_counters,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,8 @@ class ModuleSource(Source):
         self._target: SourceTarget | None = None
 
     def start(self, target: SourceTarget) -> None:
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            raise SourceUnavailable("this Python has no GIL; use one that has")
         import torch
 
         graph_task = getattr(torch._C, "_current_graph_task_id", None)
