@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,15 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
+from otel_torchprof.exporters import export
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.exporters.html_report.names import shown
+from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recording import Recording, RecordingBuilder
+from tests.support.module_recordings import nested_modules
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
+from tests.support.snapshots import training_snapshot
 from tests.support.training_loop import ODD_NAMES, run_steps
 
 # By the names that distributions and Google give them.
@@ -50,8 +56,15 @@ class Browser:
     def show(
         self, recording: Recording, size: tuple[int, int] = DESKTOP, scheme: str = "light", **problems: int
     ) -> None:
-        path = self._folder / "page.html"
-        write_report(recording, path, title="run.tprof", problems=problems)
+        write_report(recording, self.path, title="run.tprof", problems=problems)
+        self.open(size, scheme)
+
+    @property
+    def path(self) -> Path:
+        return self._folder / "page.html"
+
+    def open(self, size: tuple[int, int] = DESKTOP, scheme: str = "light") -> None:
+        """Loads the page that lies at `path`."""
         width, height = size
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -59,7 +72,7 @@ class Browser:
         media = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
         features = [{"name": name, "value": value} for name, value in media.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        self.driver.get(path.as_uri())
+        self.driver.get(self.path.as_uri())
         # What is sized by the layout is drawn again after the first one; elements found before that are gone.
         self.driver.execute_async_script(
             "const done = arguments[0], next = requestAnimationFrame; next(() => next(() => next(done)));"
@@ -141,6 +154,14 @@ def browser(
     yield browser
     assert browser.errors() == []
     assert {url.rpartition("/")[2].partition("#")[0] for url in browser.requests()} == {"page.html"}
+
+
+def memory_recording() -> Recording:
+    """The history of a device as a snapshot of its allocator tells it."""
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
+        file.write(pickle.dumps(training_snapshot()))
+        file.flush()
+        return load(file.name)[0]
 
 
 def many_ops(count: int = 60) -> Recording:
@@ -357,9 +378,81 @@ def test_a_real_loop(browser: Browser) -> None:
     assert set(browser.texts("#operators-table td.calls")) == {"1"}
 
 
+def test_memory_shows_the_peak_by_what_it_was_for(browser: Browser) -> None:
+    browser.show(memory_recording())
+    assert browser.texts("#memory-legend li:not([hidden])") == ["unknown"]
+    assert (
+        browser.find("#memory-peak").text.replace("\n", " ")
+        == "peak 9.00 KiB at 2.00 µs unknown 9.00 KiB (100.0 %)"
+    )
+    assert browser.texts("#memory-tables h3") == [
+        "At the peak, by operator", "At the peak, by stack", "Largest blocks at the peak",
+    ]  # fmt: skip
+    table = "#memory-tables table[aria-label='At the peak, by stack']"
+    assert browser.texts(f"{table} td:last-child") == ["44.4 %", "44.4 %", "11.1 %"]
+    assert browser.texts(f"{table} ol") == ["", "", ""]
+    browser.click(f"{table} summary")
+    assert browser.texts(f"{table} ol")[0].split("\n")[0] != ""
+
+
+def test_memory_zooms_by_dragging_and_by_keyboard(browser: Browser) -> None:
+    browser.show(memory_recording())
+    chart = browser.find("#memory-chart")
+    whole = (browser.find("#memory-from").text, browser.find("#memory-to").text)
+    browser.run("document.querySelector('#memory-chart').scrollIntoView({block: 'center'})")
+    width = chart.size["width"]
+    ActionChains(browser.driver).move_to_element(chart).move_by_offset(
+        -width // 4, 0
+    ).click_and_hold().move_by_offset(width // 4, 0).release().perform()
+    assert (browser.find("#memory-from").text, browser.find("#memory-to").text) != whole
+    browser.click("#memory-whole")
+    assert (browser.find("#memory-from").text, browser.find("#memory-to").text) == whole
+    browser.press(Keys.HOME)
+    assert browser.find("#memory-at").text == "At 0 ns: 4.00 KiB (unknown 4.00 KiB)"
+    browser.press(Keys.END, Keys.ENTER)
+    assert browser.find("#memory-whole").is_displayed()
+    browser.press(Keys.ESCAPE)
+    assert (browser.find("#memory-from").text, browser.find("#memory-to").text) == whole
+
+
+def test_the_memory_timeline_is_a_page_of_its_own(browser: Browser) -> None:
+    for size in (DESKTOP, PHONE):
+        export(memory_recording(), browser.path, "memory-timeline")
+        browser.open(size)
+        assert browser.find("h1").text == "page.html"
+        assert "peak of cuda:0" in browser.find("#figures").text
+        assert browser.find("#memory").is_displayed()
+        assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+        drawn = browser.run(
+            "const chart = document.querySelector('#memory-chart'), context = chart.getContext('2d');"
+            "return context.getImageData(0, 0, chart.width, chart.height).data.some((part) => part > 0);"
+        )
+        assert drawn
+
+
 def test_it_follows_the_colours_of_the_system(browser: Browser) -> None:
     colours = []
     for scheme in ("light", "dark"):
         browser.show(training_recording(), scheme=scheme)
         colours.append(browser.run("return getComputedStyle(document.body).backgroundColor"))
     assert colours[0] != colours[1]
+
+
+def test_the_tree_of_modules_opens_closes_and_is_searched(browser: Browser) -> None:
+    browser.show(nested_modules(30, 2))
+    assert "Modules" in browser.texts("#sections a")
+    lines = "#modules-table tbody tr"
+    # All 90 would make a long table: the layers are closed at first.
+    assert len(browser.texts(lines)) == 31
+    browser.click('#modules-table [data-module="1"]')
+    assert len(browser.texts(lines)) == 33
+    assert browser.focused.get_attribute("aria-expanded") == "true"
+    browser.press(Keys.ENTER)
+    assert len(browser.texts(lines)) == 31
+    browser.find("#search").send_keys("layers.7.part1")
+    assert [text.split()[0] for text in browser.texts("#modules-table td.name")] == [
+        "Net",
+        "layers.7",
+        "layers.7.part1",
+    ]
+    assert browser.errors() == []
