@@ -182,7 +182,8 @@ def test_threads_that_run_already_and_that_start_later() -> None:
     roots = recorded_roots(capture.recording())
     serving = next(call for root in roots for call in root.walk() if call.name.endswith("serve"))
     assert [call.name.rpartition(".")[2] for call in serving.calls] == ["early_task", "get"]
-    late_roots = [root for root in roots if calls_named([root], f"{_here()}.<locals>.late_task")]
+    late_name = f"{_here()}.<locals>.late_task"
+    late_roots = [root for root in roots if calls_named([root], late_name)]
     assert [calls_named([root], "outer") != [] for root in late_roots] == [True]
 
 

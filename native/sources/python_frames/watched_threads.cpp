@@ -52,21 +52,15 @@ void for_each_thread(Visit visit) {
   }
 }
 
-void lose(std::uint32_t slot, const WatchedThread& thread) noexcept {
-  if (ActiveRecording* recording = slots[slot].recording.load(std::memory_order_relaxed);
-      recording != nullptr) {
-    lose_frames(slot, thread.os_thread_id);
-    recording->count_drops(DropReason::kProfilerReplaced);
-  }
-}
-
-void lose_in_all_slots(WatchedThread& thread) noexcept {
+// Its frames are left open: those that are still there when it is watched again go on.
+void count_as_lost(WatchedThread& thread) noexcept {
   if (std::exchange(thread.is_lost, true)) {
     return;
   }
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
-    if ((profile_hooks().wanted_slots & (1U << slot)) != 0) {
-      lose(slot, thread);
+    ActiveRecording* recording = slots[slot].recording.load(std::memory_order_relaxed);
+    if ((profile_hooks().wanted_slots & (1U << slot)) != 0 && recording != nullptr) {
+      recording->count_drops(DropReason::kProfilerReplaced);
     }
   }
 }
@@ -81,7 +75,7 @@ void watch(PyThreadState* thread) {
     return;
   }
   if (known != watched.end()) {
-    lose_in_all_slots(known->second);
+    count_as_lost(known->second);
     if (thread->c_profilefunc != nullptr) {
       return;
     }
@@ -113,8 +107,9 @@ void finish_thread(std::uint32_t slot, ActiveRecording& recording, PyThreadState
   const auto known = watched.find(PyThreadState_GetID(thread));
   ProfileHook* hook = hook_of(thread);
   if (hook == nullptr) {
-    if (known != watched.end() && !known->second.is_lost) {
-      lose(slot, known->second);
+    if (known != watched.end()) {
+      count_as_lost(known->second);
+      lose_frames(slot, known->second.os_thread_id);
     }
     return;
   }
@@ -148,6 +143,9 @@ bool start_python_frames(std::uint32_t slot, CodeLocations locations) {
   ProfileHooks& hooks = profile_hooks();
   if (!ready_profile_hook_type() || !hooks.codes.begin()) {
     return false;
+  }
+  if (hooks.wanted_slots == 0) {
+    watched.clear();  // of the parent, where the process forked meanwhile
   }
   hooks.codes.set_locations(std::move(locations));
   hooks.epochs.begin_recording(slot);
