@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import threading
+import weakref
 from collections import Counter
 
 import pytest
@@ -317,3 +319,88 @@ def test_modules_without_real_parameters_are_described_as_far_as_it_goes() -> No
     (module,) = recording.metadata["modules.0"]
     assert module["class"] == "Odd"
     assert "parameter_count" not in module
+
+
+def test_calls_that_end_in_any_order() -> None:
+    # As green threads make them: each leaves its calls when it is resumed.
+    first, second, third = nn.ReLU(), nn.Tanh(), nn.Sigmoid()
+
+    def work() -> None:
+        assert core.begin_module(first)
+        assert core.begin_module(second)
+        core.end_module(first)
+        assert core.begin_module(third)
+        core.end_module(second)
+        core.end_module(third)
+        core.end_module(third)  # not open any more
+        first(torch.ones(1))
+
+    recording = record(work, with_modules=True)
+    assert sorted(paths_of(calls_of(recording))) == [
+        ("ReLU", ""),
+        ("ReLU", ""),
+        ("Sigmoid", ""),
+        ("Tanh", ""),
+    ]
+    assert not any(EventFlags.UNFINISHED in call.flags for call in calls_of(recording))
+    assert recording.drops == {}
+
+
+def test_many_modules_that_live_shortly() -> None:
+    model = nn.Sequential(nn.Identity())
+    x = torch.ones(1)
+
+    def work() -> None:
+        for _ in range(5000):  # more than are remembered before the dead are looked for
+            nn.Sequential(nn.Identity())(x)
+        model(x)
+        for _ in range(5000):
+            nn.Tanh()(x)
+        model(x)
+
+    calls = record_modules(work)
+    assert len(calls) == 2 * 5000 + 5000 + 4
+    assert paths_of(calls[10_000:10_002]) == paths_of(calls[-2:]) == [("Sequential", ""), ("Identity", "0")]
+
+
+def test_a_finalizer_that_calls_modules_in_the_middle_of_a_first_call() -> None:
+    x = torch.ones(1)
+    finalized = nn.Sequential(nn.Tanh())
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            finalized(x)
+
+    def work() -> None:
+        thresholds = gc.get_threshold()
+        gc.set_threshold(1)
+        try:
+            for _ in range(200):
+                Cycle()
+                nn.Sequential(nn.Identity(), nn.ReLU())(x)
+            gc.collect()
+        finally:
+            gc.set_threshold(*thresholds)
+
+    calls = record_modules(work)
+    paths = Counter(paths_of(calls))
+    assert paths["Identity", "0"] == paths["ReLU", "1"] == paths["Tanh", "0"] == 200
+    assert not any(EventFlags.UNFINISHED in call.flags for call in calls)
+
+
+def test_nothing_is_left_after_many_captures() -> None:
+    model, inputs = ResNet(), images()
+    record_modules(lambda: model(inputs))
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(20):
+        capture = started()
+        model(inputs)
+        capture.halt()
+        del capture
+    gc.collect()
+    assert len(gc.get_objects()) < before + 100
+    assert weakref.getweakrefcount(model) == 0
