@@ -329,7 +329,8 @@ struct TensorRoleRecord {
   std::int32_t device;       // -1 = not numbered
   std::uint8_t device_type;  // c10::DeviceType
   std::uint8_t role;         // TensorRole
-  std::uint8_t reserved[6];
+  std::uint16_t owner;       // number of the model or optimizer that holds it, the same for all its tensors
+  std::uint8_t reserved[4];
 };
 static_assert(sizeof(TensorRoleRecord) == 40);
 

@@ -80,6 +80,16 @@ def test_torch_finds_the_same_parameters_gradients_and_state(make: Callable[[], 
     assert ours[Category.ACTIVATION] == pytest.approx(theirs[TorchCategory.ACTIVATION], rel=0.15)
 
 
+def test_a_model_that_the_recording_does_not_use_is_left_out() -> None:
+    used, idle = mlp(), cnn()
+    idle.step()
+    recording = record(steps(used, 1))
+    (cpu,) = MemoryProfile(recording).devices
+    assert len(recording.tensor_roles) > 0
+    assert in_use(cpu, recording.end_ns)[Category.PARAMETER] == used.parameter_bytes()
+    assert idle.parameter_bytes() > 0
+
+
 def test_inputs_are_what_no_parameter_contributed_to() -> None:
     model = nn.Linear(8, 8)
     kept: list[Tensor] = []
@@ -195,7 +205,7 @@ def test_sparse_gradients_and_odd_parameters_do_no_harm() -> None:
     (cpu,) = MemoryProfile(recording).devices
     assert recording.metadata["sources"]["tensor_roles"] == "on"
     found = in_use(cpu, recording.end_ns)
-    assert found[Category.PARAMETER] == storage_bytes([*embedding.parameters()]) + 12
+    assert found[Category.PARAMETER] == storage_bytes(embedding.parameters())
     assert found[Category.GRADIENT] >= 3 * 16 * 4 + 3 * 8
     assert lazy.has_uninitialized_params()
     assert meta.weight.is_meta

@@ -57,7 +57,8 @@ MEMORY_DTYPE = np.dtype(
 )
 
 # What the program's own objects held at a moment: `role` is a `TensorRole`, `address` and `size_bytes` are
-# those of the storage, `name` is a string id (of optimizer state its overload is the key).
+# those of the storage, `name` is a string id (of optimizer state its overload is the key), `owner` numbers the
+# model or optimizer.
 TENSOR_ROLE_DTYPE = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -67,7 +68,8 @@ TENSOR_ROLE_DTYPE = np.dtype(
         ("device", "<i4"),
         ("device_type", "u1"),
         ("role", "u1"),
-        ("reserved", "u1", 6),
+        ("owner", "<u2"),
+        ("reserved", "u1", 4),
     ]
 )
 

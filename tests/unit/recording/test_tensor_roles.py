@@ -13,8 +13,8 @@ from otel_torchprof.recording import TENSOR_ROLE_DTYPE, Recording, RecordingBuil
 def roles(builder: RecordingBuilder) -> np.ndarray[tuple[int, ...], np.dtype[np.void]]:
     weight, state = builder.add_name("encoder.weight"), builder.add_name("encoder.weight", "exp_avg")
     records = np.zeros(2, dtype=TENSOR_ROLE_DTYPE)
-    records[0] = (20, 0x2000, 512, state, 1, 1, TensorRole.OPTIMIZER_STATE, (0,) * 6)
-    records[1] = (10, 0x1000, 256, weight, -1, 0, TensorRole.PARAMETER, (0,) * 6)
+    records[0] = (20, 0x2000, 512, state, 1, 1, TensorRole.OPTIMIZER_STATE, 3, (0,) * 4)
+    records[1] = (10, 0x1000, 256, weight, -1, 0, TensorRole.PARAMETER, 7, (0,) * 4)
     return records
 
 
@@ -26,6 +26,7 @@ def test_roles_come_back_from_a_file_in_order_of_time(tmp_path: Path) -> None:
     assert recording.problems == {}
     first, second = recording.tensor_roles
     assert (first["time_ns"], first["address"], first["size_bytes"], first["device"]) == (10, 0x1000, 256, -1)
+    assert (first["owner"], second["owner"]) == (7, 3)
     assert (first["role"], second["role"]) == (TensorRole.PARAMETER, TensorRole.OPTIMIZER_STATE)
     names = [(recording.name(row["name"]), recording.overload_name(row["name"])) for row in (first, second)]
     assert names == [("encoder.weight", ""), ("encoder.weight", "exp_avg")]

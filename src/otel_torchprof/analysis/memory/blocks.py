@@ -104,6 +104,11 @@ def find_blocks(recording: Recording) -> Blocks:
     block[uses.address == 0] = -1
     earlier, block = _from_before(uses, block, before, seen, frees, recording.start_ns)
     columns = {name: np.concatenate([seen[name], earlier[name]]) for name in seen}
+    if len(tensors):
+        kept = ~_idle(columns["is_from_before"], block, uses.is_role, roles["owner"])
+        number = np.where(kept, np.cumsum(kept) - 1, -1)
+        block = np.where(block < 0, -1, number[block]) if len(number) else block
+        columns = {name: column[kept] for name, column in columns.items()}
     return Blocks(
         devices=[Device(int(key) >> 16, (int(key) & 0xFFFF) - 1) for key in distinct],
         device=columns["device"],
@@ -214,6 +219,24 @@ def _from_before(
         "is_from_before": np.ones(count, dtype=bool),
     }
     return columns, block
+
+
+def _idle(
+    is_from_before: npt.NDArray[np.bool_],
+    block: Numbers,
+    is_role: npt.NDArray[np.bool_],
+    owner: npt.NDArray[np.uint16],
+) -> npt.NDArray[np.bool_]:
+    """Blocks of models that the recording has nothing to do with: no operator touched their tensors."""
+    is_touched = ~is_from_before
+    is_touched[block[~is_role & (block >= 0)]] = True
+    noted = block[is_role]
+    known, owner = noted[noted >= 0], owner[noted >= 0]
+    is_active = np.zeros(int(owner.max(initial=0)) + 1, dtype=bool)
+    np.logical_or.at(is_active, owner, is_touched[known])
+    is_held = np.zeros(len(is_touched), dtype=bool)
+    np.logical_or.at(is_held, known, is_active[owner])
+    return ~is_touched & ~is_held
 
 
 def _until_freed(

@@ -9,7 +9,7 @@ import numpy as np
 from otel_torchprof.analysis.memory.blocks import Blocks
 from otel_torchprof.analysis.memory.places import Numbers
 from otel_torchprof.analysis.memory.sites import Sites
-from otel_torchprof.recording import Recording
+from otel_torchprof.recording import Recording, StepFlags
 
 MIN_STEPS = 3
 MAX_SITES = 20
@@ -42,7 +42,8 @@ class Growth:
 
 def find_growth(recording: Recording, blocks: Blocks, sites: Sites, device: int) -> Growth:
     """What grows on a device; nothing where fewer than `MIN_STEPS` steps count."""
-    ends_ns = np.array(sorted(step.end_ns for step in recording.steps)[1:], dtype=np.int64)
+    complete = [step.end_ns for step in recording.steps if StepFlags.UNFINISHED not in step.flags]
+    ends_ns = np.array(sorted(complete)[1:], dtype=np.int64)
     if len(ends_ns) < MIN_STEPS:
         return Growth(len(ends_ns), 0.0, [])
     own = np.flatnonzero(blocks.device == device)

@@ -12,7 +12,7 @@ import importlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,16 @@ _NOT_NOTED = "what tensors are for was not noted"
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "hip": 6, "xla": 9, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 _OTHER_DEVICE_TYPE = 20  # privateuseone, under whatever name
 
-_RESERVED = (0,) * 6
-Note = tuple[int, int, int, int, int, int, int, tuple[int, ...]]  # as TENSOR_ROLE_DTYPE
+_RESERVED = (0,) * 4
+_MAX_OWNER = 0xFFFF
+Note = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]  # as TENSOR_ROLE_DTYPE
+
+
+class _Label(NamedTuple):
+    """What the program calls a tensor, and the number of the model or optimizer that it calls it so in."""
+
+    name: str
+    owner: int
 
 
 class TensorRoles(Source):
@@ -45,7 +53,8 @@ class TensorRoles(Source):
         self._name_ids: dict[tuple[str, str], int] = {}
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._named: list[tuple[str, TensorRole, weakref.ref[Any]]] | None = None
+        self._owners: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._labelled: list[tuple[_Label, TensorRole, weakref.ref[Any]]] | None = None
         self._optimizer_stepped = False
         self._target = target
         for found, known in zip(_existing(torch), (self._modules, self._optimizers), strict=True):
@@ -98,7 +107,7 @@ class TensorRoles(Source):
             return
         with failures.guard(_NOT_NOTED):
             self._modules.add(module)
-            self._named = None
+            self._labelled = None
 
     def _note_everything(self) -> None:
         notes = [*self._tensors_of_modules(), *self._gradients_of_modules()]
@@ -112,58 +121,68 @@ class TensorRoles(Source):
             self._target.capture.add_tensor_roles(records.view(np.uint8))
 
     def _tensors_of_modules(self) -> Iterator[Note]:
-        for name, role, reference in self._named_tensors():
+        for label, role, reference in self._labelled_tensors():
             tensor = reference()
             if tensor is not None:
-                yield from self._notes(tensor, role, name)
+                yield from self._notes(tensor, role, label)
 
     def _gradients_of_modules(self) -> Iterator[Note]:
-        for name, role, reference in self._named_tensors():
+        for label, role, reference in self._labelled_tensors():
             tensor = reference()
             if role is TensorRole.PARAMETER and tensor is not None:
-                yield from self._gradient_of(tensor, name)
+                yield from self._gradient_of(tensor, label)
 
-    def _gradient_of(self, parameter: Any, name: str) -> Iterator[Note]:
+    def _gradient_of(self, parameter: Any, label: _Label) -> Iterator[Note]:
         # Asking what is no leaf for its gradient makes torch warn.
         gradient = parameter.grad if parameter.is_leaf else None
         if gradient is not None:
-            yield from self._notes(gradient, TensorRole.GRADIENT, name)
+            yield from self._notes(gradient, TensorRole.GRADIENT, label)
 
     def _notes_of_optimizer(self, optimizer: Any, *, with_state: bool) -> Iterator[Note]:
-        names = self._parameter_names()
+        labels = self._labels()
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
-                name = names.get(id(parameter)) or f"param_groups[{group_number}].params[{number}]"
-                yield from self._notes(parameter, TensorRole.PARAMETER, name)
-                yield from self._gradient_of(parameter, name)
+                label = labels.get(id(parameter)) or _Label(
+                    f"param_groups[{group_number}].params[{number}]", self._owner(optimizer)
+                )
+                yield from self._notes(parameter, TensorRole.PARAMETER, label)
+                yield from self._gradient_of(parameter, label)
         if with_state:
             yield from self._state_of(optimizer)
 
     def _state_of(self, optimizer: Any) -> Iterator[Note]:
-        names = self._parameter_names()
-        for owner, state in list(optimizer.state.items()):
-            name = names.get(id(owner), "") if not isinstance(owner, str) else owner
+        labels = self._labels()
+        for holder, state in list(optimizer.state.items()):
+            own_name = holder if isinstance(holder, str) else ""
+            label = labels.get(id(holder)) or _Label(own_name, self._owner(optimizer))
             for key, tensor in _tensors_in(state, self._torch.Tensor):
-                yield from self._notes(tensor, TensorRole.OPTIMIZER_STATE, name, key)
+                yield from self._notes(tensor, TensorRole.OPTIMIZER_STATE, label, key)
 
-    def _named_tensors(self) -> list[tuple[str, TensorRole, weakref.ref[Any]]]:
+    def _labelled_tensors(self) -> list[tuple[_Label, TensorRole, weakref.ref[Any]]]:
         """Parameters and buffers of all modules, by the path from the outermost module."""
-        if self._named is None:
+        if self._labelled is None:
             modules = list(self._modules)
             inner = {id(child) for module in modules for child in module.children()}
-            named: list[tuple[str, TensorRole, weakref.ref[Any]]] = []
+            found: list[tuple[_Label, TensorRole, weakref.ref[Any]]] = []
             for root in (module for module in modules if id(module) not in inner):
-                named += ((name, TensorRole.PARAMETER, weakref.ref(p)) for name, p in root.named_parameters())
-                named += ((name, TensorRole.BUFFER, weakref.ref(b)) for name, b in root.named_buffers())
-            self._named = named
-        return self._named
+                owner = self._owner(root)
+                for role, named in (
+                    (TensorRole.PARAMETER, root.named_parameters()),
+                    (TensorRole.BUFFER, root.named_buffers()),
+                ):
+                    found += ((_Label(name, owner), role, weakref.ref(tensor)) for name, tensor in named)
+            self._labelled = found
+        return self._labelled
 
-    def _parameter_names(self) -> dict[int, str]:
-        return {
-            id(tensor): name for name, _role, ref in self._named_tensors() if (tensor := ref()) is not None
-        }
+    def _labels(self) -> dict[int, _Label]:
+        """Of parameters and buffers, by identity."""
+        tensors = ((reference(), label) for label, _role, reference in self._labelled_tensors())
+        return {id(tensor): label for tensor, label in tensors if tensor is not None}
 
-    def _notes(self, tensor: Any, role: TensorRole, name: str, key: str = "") -> Iterator[Note]:
+    def _owner(self, holder: Any) -> int:
+        return self._owners.setdefault(holder, min(len(self._owners) + 1, _MAX_OWNER))
+
+    def _notes(self, tensor: Any, role: TensorRole, label: _Label, key: str = "") -> Iterator[Note]:
         """One for each storage of the tensor; none for tensors without memory, such as fake ones."""
         try:
             for part in _parts(tensor, self._torch):
@@ -172,8 +191,8 @@ class TensorRoles(Source):
                 if address:
                     index = -1 if device.index is None or device.type == "cpu" else device.index
                     device_type = _DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE)
-                    name_id = self._name_id(name, key)
-                    yield 0, address, storage.nbytes(), name_id, index, device_type, role.value, _RESERVED
+                    place = (address, storage.nbytes(), self._name_id(label.name, key), index, device_type)
+                    yield 0, *place, role.value, label.owner, _RESERVED
         except (RuntimeError, ValueError, NotImplementedError, TypeError):
             return  # it has no storage that could be asked
 
