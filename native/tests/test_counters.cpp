@@ -238,12 +238,15 @@ TEST_CASE("a thread whose counters do not open is counted as dropped, once, and 
   CountingCapture counting;
   counting.counts.refuses = true;
   counting.start();
+  const std::uint64_t threads =
+      drops(counting.capture, DropReason::kNotCounted);  // a sanitizer's are among them
+  CHECK(threads >= 1);
   FakeSpan span;
   span.start(counting.slot, "span");
   span.end(counting.slot);
   for (int step = 0; step < 3; ++step) counting.capture.begin_step({.number = step});
   const Recording recording = counting.stop();
-  CHECK(drops(counting.capture, DropReason::kNotCounted) == 1);
+  CHECK(drops(counting.capture, DropReason::kNotCounted) == threads);
   CHECK(count_named(recording, "span") == 1);
   CHECK(recording.counters.empty());
 }
