@@ -15,7 +15,6 @@ from otel_torchprof.exporters.html_report.facts import facts
 from otel_torchprof.exporters.html_report.flame import flame_graph
 from otel_torchprof.exporters.html_report.memory import memory
 from otel_torchprof.exporters.html_report.modules import module_rows
-from otel_torchprof.exporters.html_report.memory import memory
 from otel_torchprof.exporters.html_report.names import UsedNames, group_names, shown
 from otel_torchprof.exporters.html_report.steps import step_bars
 from otel_torchprof.exporters.html_report.tables import group_events, table
