@@ -9,7 +9,7 @@ import mmap
 import resource
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,7 +23,9 @@ from otel_torchprof.profiler import profile
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import Recording
+from otel_torchprof.spans import plan_spans, roots_from_steps
 from tests.support.recorded_ops import names_of
+from tests.unit.spans.scenes import Run
 
 SOFTWARE = ("page-faults", "task-clock", "minor-faults", "context-switches", "cpu-migrations")
 
@@ -197,6 +199,24 @@ def test_counters_survive_saving(tmp_path: Path) -> None:
         assert ours.counters == theirs.counters == SOFTWARE
         for field in ("by_step", "by_thread", "by_event"):
             np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
+
+
+def test_they_stand_on_the_spans_of_steps_and_user_spans() -> None:
+    with profile(counters=("page-faults",)) as prof:
+        with record_function("span"):
+            fault(2)
+        prof.step()
+    recording = prof.recording
+    plan = plan_spans(recording, roots_from_steps(recording, Run()))
+    faults_of = {span.name: span.attributes.get("torch.cpu.page_faults") for span in plan.spans()}
+    first_step = next(span for span in plan.spans() if span.attributes.get("torch.step.number") == 0)
+    pages = (2 << 20) // mmap.PAGESIZE
+    assert pages <= int(str(faults_of["span"])) <= int(str(first_step.attributes["torch.cpu.page_faults"]))
+
+
+def test_an_unknown_scope_is_refused() -> None:
+    with pytest.raises(ValueError, match='counter_scope must be "span" or "op", not \'step\''):
+        profile(counters=("page-faults",), counter_scope=cast("Any", "step"))
 
 
 def test_the_report_has_a_table_of_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
