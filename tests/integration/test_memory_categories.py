@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.profiler._memory_profiler import _CATEGORY_TO_INDEX, MemoryProfileTimeline
 from torch.profiler._memory_profiler import Category as TorchCategory
 
-from otel_torchprof.analysis.memory import Category, MemoryProfile
+from otel_torchprof.analysis.memory import Action, Category, MemoryProfile
 from otel_torchprof.profiler import profile
 from otel_torchprof.recording import Recording, TensorRole
 from tests.support.memory_models import Training, cnn, in_use, mlp, storage_bytes, times_of, transformer
@@ -63,6 +64,7 @@ def test_less_than_a_hundredth_of_the_peak_is_unknown(make: Callable[[], Trainin
     assert cpu.peak.by_category[Category.UNKNOWN] < cpu.peak.total_bytes / 100
     assert cpu.peak.by_category[Category.ACTIVATION] > 0
     assert sum(cpu.peak.by_category.values()) == cpu.peak.total_bytes
+    assert sum(share.size_bytes for share in cpu.peak.by_operator) == cpu.peak.total_bytes
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -162,6 +164,19 @@ def test_gradients_of_leaves_without_an_optimizer_are_gradients() -> None:
     recording = record(body)
     (cpu,) = MemoryProfile(recording).devices
     assert in_use(cpu, recording.end_ns)[Category.GRADIENT] == 4000
+
+
+def test_a_new_version_ends_the_old_one_first() -> None:
+    training = mlp()
+    recording = record(steps(training, 2))
+    (cpu,) = MemoryProfile(recording).devices
+    events = cpu.events
+    versions = np.flatnonzero(events.action == Action.INCREMENT_VERSION).reshape(-1, 2)
+    assert len(versions) >= 2 * 6  # the optimizer wrote into each parameter, twice
+    assert np.all(versions[:, 0] + 1 == versions[:, 1])
+    assert np.all(events.block[versions[:, 0]] == events.block[versions[:, 1]])
+    assert np.all(events.delta_bytes[versions[:, 0]] < 0)
+    assert np.all(events.delta_bytes[versions].sum(axis=1) == 0)
 
 
 def test_blocks_have_the_names_that_the_program_gives_them() -> None:

@@ -62,8 +62,8 @@ def memory_events(blocks: Blocks, categories: Categories, device: int) -> Memory
         (blocks.end_ns[ends], ends, np.full(len(ends), Action.DESTROY), last[ends], -sizes[ends]),
     ]
     columns = [np.concatenate([part[column] for part in parts]) for column in range(5)]
-    # The halves of a new version stay side by side, in this order.
-    half = np.concatenate([np.full(len(part[0]), place % 2) for place, part in enumerate(parts)])
+    # The halves of a new version stay side by side, the end of the old one first.
+    half = np.concatenate([np.full(len(part[0]), place == 2) for place, part in enumerate(parts)])
     change = np.concatenate(
         [np.zeros(len(own), np.int64), changed + 1, changed + 1, np.zeros(len(ends), np.int64)]
     )
