@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <string>
 
 #include "core/counter_series.h"
 #include "core/inputs_decoder.h"
@@ -105,6 +106,29 @@ void ChromeArguments::write_op(ArgumentList& arguments, std::uint64_t row) const
     arguments.integer("\"Fwd thread id\":", events.forward_thread[row]);
   }
   if (events.payload[row] != 0) write_inputs(arguments, row);
+  if (with_call_stacks_) write_call_stack(arguments, row);
+}
+
+bool ChromeArguments::has_functions(const Recording& recording) {
+  const std::vector<std::uint8_t>& kinds = recording.events.kind;
+  return std::find(kinds.begin(), kinds.end(), static_cast<std::uint8_t>(EventKind::kPython)) != kinds.end();
+}
+
+void ChromeArguments::write_call_stack(ArgumentList& arguments, std::uint64_t row) const {
+  constexpr std::size_t kMaxFunctions = 64;  // the text of one op must not be longer than a page
+  const EventTable& events = recording_.events;
+  std::string stack;
+  std::size_t functions = 0;
+  for (std::int64_t at = tree_.parent[row]; at >= 0 && functions < kMaxFunctions;
+       at = tree_.parent[static_cast<std::size_t>(at)]) {
+    const auto frame = static_cast<std::size_t>(at);
+    if (events.kind[frame] != static_cast<std::uint8_t>(EventKind::kPython)) continue;
+    const std::uint32_t name = events.name[frame];
+    if (functions++ != 0) stack += ';';
+    stack +=
+        chrome_name(EventKind::kPython, recording_.strings.name(name), recording_.strings.overload(name));
+  }
+  if (functions != 0) arguments.next("\"Call stack\":").string(stack);
 }
 
 void ChromeArguments::write_inputs(ArgumentList& arguments, std::uint64_t row) const {

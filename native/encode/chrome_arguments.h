@@ -38,8 +38,14 @@ class ArgumentList {
 
 class ChromeArguments {
  public:
-  ChromeArguments(const Recording& recording, const Tree& tree, const ExternalIds& external_ids)
-      : recording_(recording), tree_(tree), external_ids_(external_ids) {}
+  // `with_call_stacks`: ops have the functions around them as text too, as traces had before functions were
+  // events, and as TensorBoard's plugin still wants them.
+  ChromeArguments(const Recording& recording, const Tree& tree, const ExternalIds& external_ids,
+                  bool with_call_stacks)
+      : recording_(recording),
+        tree_(tree),
+        external_ids_(external_ids),
+        with_call_stacks_(with_call_stacks && has_functions(recording)) {}
 
   // Whether a counter was read over the time of the event. To be asked, and written, with rising rows.
   [[nodiscard]] bool has_counters(std::uint64_t row);
@@ -49,6 +55,7 @@ class ChromeArguments {
  private:
   void write_op(ArgumentList& arguments, std::uint64_t row) const;
   void write_inputs(ArgumentList& arguments, std::uint64_t row) const;
+  void write_call_stack(ArgumentList& arguments, std::uint64_t row) const;
   void write_python(ArgumentList& arguments, std::uint64_t row) const;
   void write_call(ArgumentList& arguments, std::uint64_t row) const;
   void write_work(ArgumentList& arguments, std::uint64_t row) const;
@@ -59,11 +66,13 @@ class ChromeArguments {
   void write_counter(ChromeText& text, const CounterRecord& counter) const;
   void write_others(ArgumentList& arguments, std::uint64_t row);
   [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
+  [[nodiscard]] static bool has_functions(const Recording& recording);
   void advance(std::uint64_t row);
 
   const Recording& recording_;
   const Tree& tree_;
   const ExternalIds& external_ids_;
+  const bool with_call_stacks_;
   std::size_t next_device_ = 0;
   const DeviceRecord* device_ = nullptr;  // of the current row, nullptr = none
   std::vector<const CounterRecord*> counters_ = counters_of_events();

@@ -103,7 +103,7 @@ class ChromeEncoder {
         tree_(build_tree(recording)),
         flows_(chrome_flows(recording)),
         external_ids_(recording, tree_, flows_),
-        arguments_(recording, tree_, external_ids_),
+        arguments_(recording, tree_, external_ids_, options.categories_of_2021),
         text_(std::move(sink)) {}
 
   ChromeCounts encode() {

@@ -1,0 +1,109 @@
+"""What becomes of Python calls in everything that is made of a recording."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from otel_torchprof import semconv
+from otel_torchprof.exporters import export
+from otel_torchprof.importers import load
+from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recording import EventKind, Recording
+from otel_torchprof.spans import SpanLimits, plan_spans, roots_from_steps
+from tests.support.call_trees import recorded_roots
+from tests.support.required_tools import require_package
+from tests.unit.spans.scenes import Run
+
+
+def compute() -> torch.Tensor:
+    return torch.add(torch.ones(2), 1)
+
+
+LINE = compute.__code__.co_firstlineno
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    capture = Capture(options=CaptureOptions(with_stack=True))
+    capture.start()
+    capture.begin_step(1)
+    sorted([2, 1], key=lambda _n: compute().sum())
+    capture.end_step()
+    return capture.stop()
+
+
+def test_a_trace_has_the_calls_as_kineto_writes_them(recording: Recording, tmp_path: Path) -> None:
+    export(recording, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text("utf-8"))["traceEvents"]
+    calls = [event for event in events if event.get("cat") == "python_function"]
+    named = [event for event in calls if event["name"] == f"{__file__}({LINE}): compute"]
+    assert len(named) == 2
+    by_id = {event["args"]["Python id"]: event for event in calls}
+    parent = by_id[named[0]["args"]["Python parent id"]]
+    assert parent["name"].endswith("recording.<locals>.<lambda>")
+    assert by_id[parent["args"]["Python parent id"]]["name"] == "<built-in function sorted>"
+    assert not [event for event in calls if "Overload name" in event["args"]]
+
+
+def test_a_trace_is_read_back_as_it_was(recording: Recording, tmp_path: Path) -> None:
+    export(recording, tmp_path / "trace.json")
+    read_back, report = load(tmp_path / "trace.json")
+    assert not report.problems
+    assert [root.lines() for root in recorded_roots(read_back)] == [
+        root.lines() for root in recorded_roots(recording)
+    ]
+
+
+def test_folded_stacks_have_functions_with_their_places(recording: Recording, tmp_path: Path) -> None:
+    export(recording, tmp_path / "calls.folded")
+    lines = (tmp_path / "calls.folded").read_text("utf-8").splitlines()
+    (line,) = [line for line in lines if line.rpartition(" ")[0].endswith(";aten::add")]
+    stack = line.rpartition(" ")[0].split(";")
+    assert f"compute ({__file__}:{LINE})" in stack
+    assert stack.index("sorted") < stack.index(f"compute ({__file__}:{LINE})") < stack.index("aten::add")
+
+
+def test_spans_say_which_function_called_them(recording: Recording) -> None:
+    unbounded = SpanLimits(max_spans_per_trace=0, max_trace_bytes=0)
+    plan = plan_spans(recording, roots_from_steps(recording, Run()), unbounded)
+    spans = [span for span in plan.spans() if span.name == "aten::add"]
+    assert spans
+    for span in spans:
+        assert span.attributes[semconv.CODE_FUNCTION_NAME] == "compute"
+        assert span.attributes[semconv.CODE_FILE_PATH] == __file__
+        assert span.attributes[semconv.CODE_LINE_NUMBER] == LINE
+        assert semconv.EVENT_KIND not in span.attributes
+
+
+def test_spans_of_functions_are_read_back(recording: Recording, tmp_path: Path) -> None:
+    export(recording, tmp_path / "spans.jsonl", "otlp-json")
+    read_back, report = load(tmp_path / "spans.jsonl")
+    names = [
+        (read_back.event_name(row), read_back.overload_name(int(read_back.events.name[row])))
+        for row in range(len(read_back))
+        if read_back.events.kind[row] == EventKind.PYTHON
+    ]
+    assert ("compute", f"{__file__}:{LINE}") in names
+    assert not report.problems
+
+
+def test_tensorboards_plugin_groups_ops_by_their_stack(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = require_package("torch_tb_profiler.profiler.data").RunProfileData
+    generator = require_package("torch_tb_profiler.profiler.run_generator").RunGenerator
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    export(recording, tmp_path / "run", "tensorboard")
+    (trace,) = (tmp_path / "run").iterdir()
+    profile = generator(
+        "worker", "1", data.parse("worker", "1", str(trace), str(tmp_path))
+    ).generate_run_profile()
+    (row,) = profile.operation_stack_by_name["aten::add"]["data"]
+    assert row["calls"] == 2
+    assert row["call_stack"].split(";")[0] == f"{__file__}({LINE}): compute"
