@@ -393,6 +393,7 @@ def test_a_finalizer_that_calls_modules_in_the_middle_of_a_first_call() -> None:
 
 def test_nothing_is_left_after_many_captures() -> None:
     model, inputs = ResNet(), images()
+    references = weakref.getweakrefcount(model)  # Dynamo has one, where it is loaded
     record_modules(lambda: model(inputs))
     gc.collect()
     before = len(gc.get_objects())
@@ -403,4 +404,4 @@ def test_nothing_is_left_after_many_captures() -> None:
         del capture
     gc.collect()
     assert len(gc.get_objects()) < before + 100
-    assert weakref.getweakrefcount(model) == 0
+    assert weakref.getweakrefcount(model) == references
