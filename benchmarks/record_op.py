@@ -38,19 +38,29 @@ def run(quick: bool) -> list[Row]:
         return figures.a, figures.b
 
     with _empty_callback() as empty_callback:
-        ours, empty = measure(_ours, empty_callback)
-    ours_beside_kineto, kineto = measure(_ours, _kineto)
-    ours_shapes, kineto_shapes = measure(_ours_with_shapes, _kineto_with_shapes)
+        ours, empty = measure(_ours_with(), empty_callback)
+    ours_beside_kineto, kineto = measure(_ours_with(), _kineto_with())
+    extras = {
+        "shapes": {"record_shapes": True},
+        "memory": {"profile_memory": True},
+        "shapes and memory": {"record_shapes": True, "profile_memory": True},
+    }
+    with_extras = {
+        extra: measure(_ours_with(**options), _kineto_with(**options)) for extra, options in extras.items()
+    }
     return [
         Row("record an op", ours, "ns/op", "empty callback", empty, Target("at most", 1.3)),
         Row("record an op", ours_beside_kineto, "ns/op", "Kineto", kineto, Target("at most", 0.4)),
-        Row(
-            "record an op with shapes",
-            ours_shapes,
-            "ns/op",
-            "Kineto with shapes",
-            kineto_shapes,
-            Target("at most", 0.5),
+        *(
+            Row(
+                f"record an op with {extra}",
+                figure,
+                "ns/op",
+                f"Kineto with {extra}",
+                anchor,
+                Target("at most", 0.5),
+            )
+            for extra, (figure, anchor) in with_extras.items()
         ),
     ]
 
@@ -79,31 +89,24 @@ def added_ns(recorder: Recorder, blocks: int) -> float:
     return recorded_ns - plain_ns
 
 
-@contextlib.contextmanager
-def _ours() -> Iterator[None]:
-    yield from _captured(record_shapes=False)
+def _ours_with(**options: Any) -> Recorder:
+    """A capture with these CaptureOptions."""
+
+    @contextlib.contextmanager
+    def captured() -> Iterator[None]:
+        capture = Capture(options=CaptureOptions(**options))
+        capture.start()
+        try:
+            yield
+        finally:
+            capture.stop()
+
+    return captured
 
 
-@contextlib.contextmanager
-def _ours_with_shapes() -> Iterator[None]:
-    yield from _captured(record_shapes=True)
-
-
-def _captured(record_shapes: bool) -> Iterator[None]:
-    capture = Capture(options=CaptureOptions(record_shapes=record_shapes))
-    capture.start()
-    try:
-        yield
-    finally:
-        capture.stop()
-
-
-def _kineto() -> Any:
-    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
-
-
-def _kineto_with_shapes() -> Any:
-    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+def _kineto_with(**options: Any) -> Recorder:
+    """torch.profiler with these options."""
+    return lambda: torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **options)
 
 
 @contextlib.contextmanager

@@ -126,10 +126,11 @@ auto averages(const Recording& recording, const Tree& tree, bool by_overload, bo
     for (const auto& [start_ns, end_ns] : *ranges) options.ranges.push_back({start_ns, end_ns});
   }
   Averages table = without_gil([&] { return build_averages(recording, tree, options); });
-  return std::make_tuple(array(std::move(table.name)), array(std::move(table.kind)),
-                         array(std::move(table.first_row)), array(std::move(table.calls)),
-                         array(std::move(table.total_ns)), array(std::move(table.self_ns)),
-                         table.damaged_inputs);
+  return std::make_tuple(
+      array(std::move(table.name)), array(std::move(table.kind)), array(std::move(table.first_row)),
+      array(std::move(table.calls)), array(std::move(table.total_ns)), array(std::move(table.self_ns)),
+      array(std::move(table.host_bytes)), array(std::move(table.self_host_bytes)),
+      array(std::move(table.device_bytes)), array(std::move(table.self_device_bytes)), table.damaged_inputs);
 }
 
 // The rest of nanobind's own translation makes a RuntimeError of it, which says nothing about files.

@@ -100,7 +100,7 @@ SpanPlan make_plan(const Recording& recording, const std::vector<RootTuple>& roo
                     options);
 }
 
-// (name, trace id, span id, parent span id, start, end, attributes, [(trace id, span id, attributes)])
+// (name, trace id, span id, parent span id, start, end, attributes, [(trace id, span id, attributes)], error)
 nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
   if (index >= plan.spans.size()) throw nb::index_error("no span with this number");
   const PlannedSpan& span = plan.spans[index];
@@ -116,7 +116,7 @@ nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
   }
   return nb::make_tuple(python_text(plan.names[span.name].text),
                         python_trace_id(plan.roots[span.root].self.trace), span.id, plan.parent_id(span),
-                        span.start_ns, span.end_ns, attributes.take(), links);
+                        span.start_ns, span.end_ns, attributes.take(), links, python_text(plan.error(span)));
 }
 
 OtlpRequestStream encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,

@@ -26,14 +26,18 @@ nb::tuple tagged(InputTag tag, Fields&&... fields) {
 class PythonValues final : public InputsVisitor {
  public:
   void none() override { add(nb::none()); }
+  void identity(const TensorIdentity& tensor) override {
+    identity_ = nb::make_tuple(tensor.tensor, tensor.storage, tensor.data, tensor.storage_offset,
+                               tensor.storage_bytes, tensor.version, tensor.device, tensor.flags);
+  }
   void tensor(std::uint8_t dtype, std::uint8_t device_type, std::span<const std::int64_t> sizes,
               std::optional<std::span<const std::int64_t>> strides) override {
     const nb::object stride_values = strides ? nb::object(integers(*strides)) : nb::object(nb::none());
-    add(tagged(InputTag::kTensor, dtype, device_type, integers(sizes), stride_values));
+    add(tagged(InputTag::kTensor, dtype, device_type, integers(sizes), stride_values, take_identity()));
   }
   void undefined_tensor() override { add(tagged(InputTag::kUndefinedTensor)); }
   void nested_tensor(std::uint8_t dtype, std::uint8_t device_type, std::uint64_t dimensions) override {
-    add(tagged(InputTag::kNestedTensor, dtype, device_type, dimensions));
+    add(tagged(InputTag::kNestedTensor, dtype, device_type, dimensions, take_identity()));
   }
   void integer(std::int64_t value) override { add(nb::int_(value)); }
   void real(double value) override { add(nb::float_(value)); }
@@ -64,7 +68,10 @@ class PythonValues final : public InputsVisitor {
 
   void add(const nb::object& value) { current_.append(value); }
 
+  nb::object take_identity() { return std::exchange(identity_, nb::none()); }
+
   nb::list current_;
+  nb::object identity_ = nb::none();
   std::vector<OpenList> open_lists_;
 };
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
+#include "core/event_memory.h"
 #include "core/shape_ids.h"
 
 namespace torchprof {
@@ -125,9 +127,35 @@ class EnclosingEvents {
 };
 
 // Sums over a damaged file may pass what 64 bits hold.
-void add_saturated(std::int64_t& sum_ns, std::int64_t duration_ns) {
-  if (__builtin_add_overflow(sum_ns, duration_ns, &sum_ns)) sum_ns = std::numeric_limits<std::int64_t>::max();
+void add_saturated(std::int64_t& sum, std::int64_t value) {
+  if (!__builtin_add_overflow(sum, value, &sum)) return;
+  sum = value > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
 }
+
+// Adds what events allocated minus what they freed to their groups.
+class MemorySums {
+ public:
+  MemorySums(const Recording& recording, const Tree& tree, MemoryOf memory, std::vector<std::int64_t>& bytes,
+             std::vector<std::int64_t>& self_bytes)
+      : memory_(event_memory(recording, tree, memory)), bytes_(bytes), self_bytes_(self_bytes) {}
+
+  void add(std::uint32_t group, std::uint64_t row, bool is_outermost) {
+    if (group >= bytes_.size()) {
+      bytes_.resize(group + 1);
+      self_bytes_.resize(group + 1);
+    }
+    add_saturated(self_bytes_[group], memory_.self_allocated[row]);
+    add_saturated(self_bytes_[group], -memory_.self_freed[row]);
+    if (!is_outermost) return;
+    add_saturated(bytes_[group], memory_.allocated[row]);
+    add_saturated(bytes_[group], -memory_.freed[row]);
+  }
+
+ private:
+  EventMemory memory_;
+  std::vector<std::int64_t>& bytes_;
+  std::vector<std::int64_t>& self_bytes_;
+};
 
 bool starts_within(const std::vector<TimeRange>& disjoint_ranges, std::int64_t start_ns) {
   const auto after =
@@ -158,6 +186,13 @@ Averages build_averages(const Recording& recording, const Tree& tree, const Aver
   Averages averages;
   Grouping grouping(recording, options, averages);
   EnclosingEvents enclosing;
+  std::optional<MemorySums> host_memory;
+  std::optional<MemorySums> device_memory;
+  if (!recording.memory.empty()) {
+    host_memory.emplace(recording, tree, MemoryOf::kHost, averages.host_bytes, averages.self_host_bytes);
+    device_memory.emplace(recording, tree, MemoryOf::kDevices, averages.device_bytes,
+                          averages.self_device_bytes);
+  }
 
   for (std::uint64_t row = 0; row < events.size(); ++row) {
     const bool is_sync = !is_async(events.flags[row]);
@@ -170,9 +205,12 @@ Averages build_averages(const Recording& recording, const Tree& tree, const Aver
     const std::uint32_t group = grouping.group(row);
     averages.calls[group] += 1;
     add_saturated(averages.self_ns[group], tree.self_ns[row]);
-    if (!enclosing.holds(tree.parent[row], group)) {
+    const bool is_outermost = !enclosing.holds(tree.parent[row], group);
+    if (is_outermost) {
       add_saturated(averages.total_ns[group], events.end_ns[row] - events.start_ns[row]);
     }
+    if (host_memory) host_memory->add(group, row, is_outermost);
+    if (device_memory) device_memory->add(group, row, is_outermost);
     if (is_sync) enclosing.push(static_cast<std::int64_t>(row), group);
   }
   return averages;

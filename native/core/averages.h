@@ -30,6 +30,11 @@ struct Averages {
   std::vector<std::uint64_t> calls;
   std::vector<std::int64_t> total_ns;  // an event inside one of its own group adds nothing here
   std::vector<std::int64_t> self_ns;
+  // Allocated minus freed, counted as the times are. Empty where the recording has no memory.
+  std::vector<std::int64_t> host_bytes;
+  std::vector<std::int64_t> self_host_bytes;
+  std::vector<std::int64_t> device_bytes;
+  std::vector<std::int64_t> self_device_bytes;
   std::uint64_t damaged_inputs = 0;  // events left without shapes
 };
 

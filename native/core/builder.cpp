@@ -105,6 +105,7 @@ void RecordingBuilder::add_memory(const MemoryRecord& record) {
   const auto time_ns = static_cast<std::int64_t>(record.time);
   cover(time_ns, time_ns);
   recording_.memory.push_back(record);
+  if (record.size_bytes < 0) recording_.memory.back().flags |= kMemoryFree;
 }
 
 void RecordingBuilder::add_tensor_role(const TensorRoleRecord& record) {

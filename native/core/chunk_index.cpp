@@ -36,6 +36,8 @@ std::uint64_t record_bytes_of(ChunkKind kind) noexcept {
       return sizeof(ArgumentsRecord);
     case ChunkKind::kTensorRoles:
       return sizeof(TensorRoleRecord);
+    case ChunkKind::kAllocations:
+      return sizeof(AllocationRecord);
     case ChunkKind::kFree:
       return 0;
   }

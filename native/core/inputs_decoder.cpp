@@ -53,6 +53,38 @@ class Decoder {
     return true;
   }
 
+  bool address(std::uint64_t& value) {
+    if (rest_.size() < sizeof(value)) return false;
+    std::memcpy(&value, rest_.data(), sizeof(value));
+    rest_ = rest_.subspan(sizeof(value));
+    return true;
+  }
+
+  // The identity and the tensor that it is of.
+  bool identified_tensor() {
+    TensorIdentity identity;
+    std::int64_t device = 0;
+    if (!address(identity.tensor) || !address(identity.storage) || !address(identity.data)) return false;
+    if (!zigzag(identity.storage_offset) || !zigzag(identity.storage_bytes) || !zigzag(identity.version))
+      return false;
+    if (!zigzag(device) || device < -1 || device > std::numeric_limits<std::int32_t>::max()) return false;
+    identity.device = static_cast<std::int32_t>(device);
+    std::uint8_t tag = 0;
+    if (!byte(identity.flags) || !byte(tag)) return false;
+    visitor_.identity(identity);
+    if (static_cast<InputTag>(tag) == InputTag::kTensor) return tensor();
+    return static_cast<InputTag>(tag) == InputTag::kNestedTensor && nested_tensor();
+  }
+
+  bool nested_tensor() {
+    std::uint8_t dtype = 0;
+    std::uint8_t device_type = 0;
+    std::uint64_t count = 0;
+    if (!byte(dtype) || !byte(device_type) || !varint(count)) return false;
+    visitor_.nested_tensor(dtype, device_type, count);
+    return true;
+  }
+
   bool string(std::string_view& value) {
     std::uint64_t byte_count = 0;
     if (!element_count(byte_count)) return false;
@@ -153,14 +185,10 @@ class Decoder {
       case InputTag::kCutList:
       case InputTag::kTuple:
         return list(static_cast<InputTag>(tag), depth);
-      case InputTag::kNestedTensor: {
-        std::uint8_t dtype = 0;
-        std::uint8_t device_type = 0;
-        std::uint64_t count = 0;
-        if (!byte(dtype) || !byte(device_type) || !varint(count)) return false;
-        visitor_.nested_tensor(dtype, device_type, count);
-        return true;
-      }
+      case InputTag::kNestedTensor:
+        return nested_tensor();
+      case InputTag::kIdentity:
+        return identified_tensor();
       case InputTag::kOther: {
         std::string_view type_name;
         if (!string(type_name)) return false;

@@ -11,11 +11,26 @@
 
 namespace torchprof {
 
+// Which tensor an argument was, and the memory behind it. Addresses are of what may be gone by now: another
+// object may have got the same one later.
+struct TensorIdentity {
+  std::uint64_t tensor = 0;   // of the TensorImpl
+  std::uint64_t storage = 0;  // of the StorageImpl, 0 = none
+  std::uint64_t data = 0;     // of the first byte of the storage, 0 = none
+  std::int64_t storage_offset = 0;
+  std::int64_t storage_bytes = -1;  // -1 = not known
+  std::int64_t version = -1;        // of the version counter, -1 = the tensor keeps none
+  std::int32_t device = -1;         // index, -1 = not numbered
+  std::uint8_t flags = 0;           // TensorFlags
+};
+
 // Gets one call an argument, in order; the elements of a list between begin_list and end_list.
 class InputsVisitor {
  public:
   virtual ~InputsVisitor() = default;
   virtual void none() = 0;
+  // Comes before the tensor or nested tensor that it is of, where identities were recorded.
+  virtual void identity(const TensorIdentity&) {}
   // `strides` is empty when they were not recorded.
   virtual void tensor(std::uint8_t dtype, std::uint8_t device_type, std::span<const std::int64_t> sizes,
                       std::optional<std::span<const std::int64_t>> strides) = 0;

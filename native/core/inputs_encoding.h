@@ -30,9 +30,16 @@ enum class InputTag : std::uint8_t {
   kNestedTensor = 11,    // u8 dtype, u8 device type, varint ndim: sizes are not readable
   kOther = 12,           // a kString body with the name of its type
   kTuple = 13,           // a tuple or dict: as kList
+  kIdentity = 14,        // which tensor the kTensor or kNestedTensor argument after it is:
+                         // u64 tensor, u64 storage, u64 data (addresses), zigzag storage offset, zigzag
+                         // storage bytes, zigzag version, zigzag device index, u8 flags (TensorFlags)
 };
 
 // dtype is c10::ScalarType, device type is c10::DeviceType, both by value.
+
+enum TensorFlags : std::uint8_t {
+  kTensorRequiresGrad = 1 << 0,
+};
 
 inline constexpr std::size_t kMaxInputStringBytes = 256;
 // Longer lists of anything but tensors become kCutList with this many elements kept.

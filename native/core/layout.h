@@ -94,6 +94,7 @@ enum class ChunkKind : std::uint16_t {
   kFrames = 13,       // FrameRecord
   kTensorRoles = 14,  // TensorRoleRecord
   kArguments = 16,    // ArgumentsRecord
+  kAllocations = 17,  // AllocationRecord
 };
 
 struct ChunkHeader {
@@ -294,6 +295,27 @@ struct CounterRecord {
   double value;
 };
 static_assert(sizeof(CounterRecord) == 32);
+
+// What an allocator of a captured process did.
+enum class AllocationAction : std::uint8_t {
+  kAllocated = 0,
+  kFreed = 1,
+  kOutOfMemory = 2,      // a request that failed
+  kSegmentReserved = 3,  // a caching allocator got memory from its device
+  kSegmentReleased = 4,
+};
+
+// As it is captured. A reader finds the event it belongs to, the size of what was freed and the totals.
+struct AllocationRecord {
+  std::uint64_t time_ticks;
+  std::uint64_t address;
+  std::uint64_t size_bytes;  // as asked for; 0 where only the address is known
+  std::int32_t device;       // -1 = not numbered
+  std::uint8_t device_type;  // c10::DeviceType
+  std::uint8_t action;       // AllocationAction
+  std::uint16_t reserved;
+};
+static_assert(sizeof(AllocationRecord) == 32);
 
 enum MemoryFlags : std::uint8_t {
   kMemoryFree = 1 << 0,

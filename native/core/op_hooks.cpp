@@ -160,6 +160,30 @@ void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept
   end_not_innermost(*thread, slot, *recording, key, is_async != 0);
 }
 
+void memory_event(std::uint32_t slot, const torchprof_memory_event* event) noexcept {
+  ThreadState* thread = current_thread;
+  if (thread == nullptr) [[unlikely]] {
+    thread = attach(slot);
+    if (thread == nullptr) {
+      return;
+    }
+  }
+  const HookScope hook(*thread);
+  if (!hook.entered()) [[unlikely]] {
+    count_not_entered(*thread, slot);
+    return;
+  }
+  ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
+  if (recording == nullptr) [[unlikely]] {
+    return;
+  }
+  if (ThreadBuffer* buffer = buffer_of(*thread, slot, *recording); buffer != nullptr) [[likely]] {
+    buffer->memory().record(*event);
+  }
+}
+
+std::uint8_t* allocator_mark() noexcept { return &inside_allocator; }
+
 int slot_active(std::uint32_t slot) noexcept {
   return slots[slot].recording.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
 }
@@ -170,6 +194,8 @@ constexpr torchprof_core_table kTable{
     .op_start = op_start,
     .op_end = op_end,
     .slot_active = slot_active,
+    .memory_event = memory_event,
+    .allocator_mark = allocator_mark,
 };
 
 }  // namespace

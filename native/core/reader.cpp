@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/allocation_reader.h"
 #include "core/arguments_reader.h"
 #include "core/chunk_index.h"
 #include "core/counted_events.h"
@@ -119,6 +120,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
       read_side_tables(file, record_chunks, events.count(), strings, times, tracks, problems);
   std::vector<ArgumentsRecord> arguments =
       read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
+  const std::vector<Allocation> allocations = read_allocations(file, record_chunks, times, tracks);
   recording.end_ns = times.last_ns();
   const std::vector<std::uint64_t> new_rows = events.finish(recording.end_ns);
   recording.events = events.take();
@@ -130,6 +132,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.tensor_roles = read_tensor_roles(file, record_chunks, strings, times, problems);
   order_side_tables(recording, new_rows);
   find_counted_events(recording, problems);
+  if (!allocations.empty()) recording.memory = memory_records(allocations, recording.events);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   recording.metadata_json = read_metadata(file, chunks, problems);
   recording.problems = problems.occurred();

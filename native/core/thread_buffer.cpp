@@ -35,6 +35,7 @@ void ThreadBuffer::unbind() noexcept {
   flush_drops();
   ops_.close(recording_->arena());
   inputs_.close(recording_->arena());
+  memory_.close(recording_->arena());
   recording_ = nullptr;
   thread_record_ = nullptr;
   torch_thread_known_ = false;

@@ -10,6 +10,7 @@
 #include "core/chunk_cursor.h"
 #include "core/event_counters.h"
 #include "core/frame_log.h"
+#include "core/memory_log.h"
 #include "core/name_cache.h"
 #include "core/open_stack.h"
 #include "torch/bridge_abi.h"
@@ -33,6 +34,7 @@ class ThreadBuffer {
   [[nodiscard]] ActiveRecording* recording() const noexcept { return recording_; }
   [[nodiscard]] OpenStack& open_ops() noexcept { return open_ops_; }
   [[nodiscard]] FrameLog& frames() noexcept { return frames_; }
+  [[nodiscard]] MemoryLog& memory() noexcept { return memory_; }
   [[nodiscard]] std::uint32_t ordinal() const noexcept { return ordinal_; }
 
   void bind(ActiveRecording& recording, std::uint32_t os_thread_id, const char* thread_name) noexcept;
@@ -127,6 +129,7 @@ class ThreadBuffer {
   std::uint64_t names_recording_id_ = 0;
   OpenStack open_ops_;
   FrameLog frames_{*this};
+  MemoryLog memory_{*this};
   NameCache names_;
   OpRecord discard_{};
 };

@@ -7,6 +7,7 @@
 namespace torchprof {
 
 constinit thread_local ThreadState* current_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local std::uint8_t inside_allocator = 0;
 
 ThreadState ended_thread{.hook_sequence = 1};
 

@@ -38,6 +38,8 @@ struct ThreadState {
 // Trivial, so that hooks in late thread-local destructors still work; initial-exec, so that reading it is
 // one instruction in a library opened with dlopen too.
 extern constinit thread_local ThreadState* current_thread __attribute__((tls_model("initial-exec")));
+// Set by the bridge while the thread is inside an allocator that reports.
+extern constinit thread_local std::uint8_t inside_allocator __attribute__((tls_model("initial-exec")));
 // Stands for a thread that is all but gone: always "inside a hook", so that nothing is recorded.
 extern ThreadState ended_thread;
 

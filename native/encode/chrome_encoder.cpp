@@ -21,6 +21,7 @@ namespace torchprof {
 namespace {
 
 constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr std::string_view kMemoryTotalCategory = "memory_total";
 
 std::string_view category_of(EventKind kind) {
   switch (kind) {
@@ -285,8 +286,10 @@ class ChromeEncoder {
   void write_memory() {
     for (std::size_t index = 0; index < recording_.memory.size(); ++index) {
       const MemoryRecord& memory = recording_.memory[index];
+      const bool failed = (memory.flags & kMemoryOutOfMemory) != 0;
       begin("i", "cpu_instant_event");
-      text_.raw("\"[memory]\",\"s\":\"t\"");
+      text_.raw(failed ? "\"[OutOfMemory]\"" : "\"[memory]\"");
+      text_.raw(",\"s\":\"t\"");
       place(tracks_.fields(memory.track, kOnTrack), static_cast<std::int64_t>(memory.time));
       ArgumentList arguments(text_);
       arguments.integer_if_known("\"Total Reserved\":", memory.total_reserved_bytes);
@@ -300,7 +303,21 @@ class ChromeEncoder {
       arguments.end();
       text_.raw("}");
       ++counts_.instants;
+      if (memory.total_allocated_bytes >= 0 && memory.size_bytes != 0 && !failed) write_memory_total(memory);
     }
+  }
+
+  // The total once more, as a curve: viewers draw no instants as one. Its category keeps it from being taken
+  // for a counter that somebody read.
+  void write_memory_total(const MemoryRecord& memory) {
+    begin("C", kMemoryTotalCategory);
+    const bool on_host = memory.device_type == 0;
+    text_.string(on_host ? "CPU memory" : "device " + std::to_string(memory.device) + " memory");
+    place(tracks_.fields(memory.track, kOnTrack), static_cast<std::int64_t>(memory.time));
+    text_.raw(",\"args\":{\"allocated\":");
+    text_.integer(memory.total_allocated_bytes);
+    text_.raw("}}");
+    ++counts_.counters;
   }
 
   // Those of events are among the arguments of the events.

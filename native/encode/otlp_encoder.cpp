@@ -32,6 +32,9 @@ constexpr std::uint32_t kSpanAttributes = 9;
 constexpr std::uint32_t kSpanDroppedAttributes = 10;
 constexpr std::uint32_t kSpanLinks = 13;
 constexpr std::uint32_t kSpanDroppedLinks = 14;
+constexpr std::uint32_t kSpanStatus = 15;
+constexpr std::uint32_t kStatusMessage = 2;
+constexpr std::uint32_t kStatusCode = 3;
 constexpr std::uint32_t kSpanFlags = 16;
 constexpr std::uint32_t kLinkTraceId = 1;
 constexpr std::uint32_t kLinkSpanId = 2;
@@ -46,6 +49,7 @@ constexpr std::uint32_t kArrayValueValues = 1;
 }  // namespace field
 
 constexpr std::uint64_t kSpanKindInternal = 1;
+constexpr std::uint64_t kStatusCodeError = 2;
 
 // An id as the bytes of a protobuf field.
 class IdBytes {
@@ -220,6 +224,7 @@ class OtlpRequestStream::Encoder {
       for (std::uint32_t i = 0; i < span.links_count; ++i) write_link(plan_.links[span.links_begin + i]);
     }
     if (dropped_links != 0) spans_.varint_field(field::kSpanDroppedLinks, dropped_links);
+    if (const std::string_view error = plan_.error(span); !error.empty()) write_status(error);
     if (root.trace_flags != 0) spans_.fixed32_field(field::kSpanFlags, root.trace_flags);
     spans_.end_message(message);
   }
@@ -227,6 +232,13 @@ class OtlpRequestStream::Encoder {
   void write_time(std::uint32_t field, std::int64_t time_ns) {
     // proto3 writes no zero.
     if (time_ns != 0) spans_.fixed64_field(field, static_cast<std::uint64_t>(time_ns));
+  }
+
+  void write_status(std::string_view error) {
+    const auto message = spans_.begin_message(field::kSpanStatus, 1);
+    spans_.bytes_field(field::kStatusMessage, error);
+    spans_.varint_field(field::kStatusCode, kStatusCodeError);
+    spans_.end_message(message);
   }
 
   void write_link(const SpanLink& link) {

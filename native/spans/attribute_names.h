@@ -46,6 +46,13 @@ inline constexpr Name kKernelSharedMemoryBytes = "torch.kernel.shared_memory_byt
 inline constexpr Name kMemcpySizeBytes = "torch.memcpy.size_bytes";
 inline constexpr Name kCorrelationId = "torch.correlation_id";
 inline constexpr Name kCorrelationIds = "torch.correlation_ids";
+inline constexpr Name kMemoryAllocatedBytes = "torch.memory.allocated_bytes";
+inline constexpr Name kMemoryFreedBytes = "torch.memory.freed_bytes";
+inline constexpr Name kMemoryPeakBytes = "torch.memory.peak_bytes";
+inline constexpr Name kMemoryFailedBytes = "torch.memory.failed_bytes";
+inline constexpr Name kDeviceMemoryAllocatedBytes = "torch.device.memory.allocated_bytes";
+inline constexpr Name kDeviceMemoryFreedBytes = "torch.device.memory.freed_bytes";
+inline constexpr Name kDeviceMemoryPeakBytes = "torch.device.memory.peak_bytes";
 inline constexpr Name kLinkType = "torch.link.type";
 inline constexpr Name kFoldedCount = "torch.folded.count";
 inline constexpr Name kFoldedTimeNs = "torch.folded.time_ns";
@@ -95,6 +102,13 @@ inline constexpr Name kAll[] = {
     kMemcpySizeBytes,
     kCorrelationId,
     kCorrelationIds,
+    kMemoryAllocatedBytes,
+    kMemoryFreedBytes,
+    kMemoryPeakBytes,
+    kMemoryFailedBytes,
+    kDeviceMemoryAllocatedBytes,
+    kDeviceMemoryFreedBytes,
+    kDeviceMemoryPeakBytes,
     kLinkType,
     kFoldedCount,
     kFoldedTimeNs,

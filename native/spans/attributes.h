@@ -218,6 +218,21 @@ void visit_work(const SpanPlan& plan, const LaunchedWork& work, Sink& sink) {
 }
 
 template <class Sink>
+void visit_memory(const SpanMemory& memory, Sink& sink) {
+  if (memory.host.allocated_bytes != 0 || memory.host.freed_bytes != 0) {
+    sink.integer(attributes::kMemoryAllocatedBytes, memory.host.allocated_bytes);
+    sink.integer(attributes::kMemoryFreedBytes, memory.host.freed_bytes);
+    sink.integer(attributes::kMemoryPeakBytes, memory.host.peak_bytes);
+  }
+  if (memory.devices.allocated_bytes != 0 || memory.devices.freed_bytes != 0) {
+    sink.integer(attributes::kDeviceMemoryAllocatedBytes, memory.devices.allocated_bytes);
+    sink.integer(attributes::kDeviceMemoryFreedBytes, memory.devices.freed_bytes);
+    sink.integer(attributes::kDeviceMemoryPeakBytes, memory.devices.peak_bytes);
+  }
+  if (memory.failed_bytes != 0) sink.integer(attributes::kMemoryFailedBytes, memory.failed_bytes);
+}
+
+template <class Sink>
 void visit_folded(const SpanPlan& plan, const FoldedEvents& folded, Sink& sink) {
   sink.integer(attributes::kFoldedCount, static_cast<std::int64_t>(folded.count));
   sink.integer(attributes::kFoldedTimeNs, folded.self_ns);
@@ -258,6 +273,7 @@ void visit_attributes(const SpanPlan& plan, std::size_t index, Sink& sink) {
   if (span.beside_step) sink.flag(attributes::kStepCrossing, true);
   detail::visit_link_kinds(span, sink);
   if (span.work != PlannedSpan::kNone) detail::visit_work(plan, plan.work[span.work], sink);
+  if (span.memory != PlannedSpan::kNone) detail::visit_memory(plan.memory[span.memory], sink);
   if (span.folded != PlannedSpan::kNone) detail::visit_folded(plan, plan.folded[span.folded], sink);
   if (span.counted != PlannedSpan::kNone) detail::visit_counted(plan, plan.counted[span.counted], sink);
 }

@@ -115,7 +115,8 @@ SpanPlan plan_spans(const Recording& recording, const Tree& tree, const LinkTabl
   const Placement placement = place_events(recording, tree, roots, options);
   const std::vector<std::uint32_t> launchers = find_launchers(recording, placement);
   const SubtreeWork work = sum_subtrees(recording, tree, placement, launchers);
-  PlanInputs inputs{recording, tree, forward_backward, placement, launchers, work, {}, {}};
+  const RecordedMemory memory = recorded_memory(recording, tree);
+  PlanInputs inputs{recording, tree, forward_backward, placement, launchers, work, memory, {}, {}};
   group_rows(placement, roots.size(), inputs);
 
   std::size_t max_ranked = options.max_spans_per_trace;

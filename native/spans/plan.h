@@ -17,6 +17,7 @@
 #include "core/recording.h"
 #include "core/tree.h"
 #include "spans/ids.h"
+#include "spans/span_memory.h"
 #include "spans/span_name.h"
 
 namespace torchprof {
@@ -109,6 +110,7 @@ struct PlannedSpan {
   std::uint32_t dropped_links = 0;
   std::uint32_t folded = kNone;    // index into SpanPlan::folded
   std::uint32_t work = kNone;      // index into SpanPlan::work
+  std::uint32_t memory = kNone;    // index into SpanPlan::memory
   std::uint32_t counted = kNone;   // index into SpanPlan::counted
   std::uint32_t function = kNone;  // name id of the Python function that it is, or else that called it
   std::uint32_t module = kNone;    // name id of the module call that it is, or else that it is part of
@@ -135,10 +137,16 @@ struct SpanPlan {
   std::vector<SpanLink> links;
   std::vector<FoldedEvents> folded;
   std::vector<LaunchedWork> work;
+  std::vector<SpanMemory> memory;
   std::vector<CountedOver> counted;
   std::vector<std::string> counter_attributes;
   std::vector<std::string> track_names;  // clean UTF-8
   SpanNames names;
+
+  // Why the status of the span is an error; empty when it is unset.
+  [[nodiscard]] std::string_view error(const PlannedSpan& span) const noexcept {
+    return span.memory == PlannedSpan::kNone ? std::string_view() : memory_error(memory[span.memory]);
+  }
 
   [[nodiscard]] SpanId parent_id(const PlannedSpan& span) const noexcept {
     if (span.type == SpanType::kRoot) return roots[span.root].parent;

@@ -59,6 +59,7 @@ void PlanBuilder::build() {
   name_folded();
   add_launched_work();
   add_counted();
+  add_memory(plan_, in_.memory, span_of_);
   add_links();
 }
 

@@ -19,6 +19,7 @@ struct PlanInputs {
   const Placement& placement;
   const std::vector<std::uint32_t>& launchers;
   const SubtreeWork& work;
+  const RecordedMemory& memory;
   std::vector<std::uint32_t> rows_by_root;        // rows of the first root, then of the second, ...
   std::vector<std::size_t> rows_by_root_offsets;  // one more than roots
 };

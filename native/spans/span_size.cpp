@@ -13,6 +13,8 @@ constexpr std::size_t kAttributeBytes = 14;
 constexpr std::size_t kVarintBytes = 10;
 // Tag and length of an array item: AnyValue and its value.
 constexpr std::size_t kItemBytes = 6;
+// Tag and length of the status and of its message, its code.
+constexpr std::size_t kStatusBytes = 2 + 2 + 2;
 // Trace id 18, span id 10, tag and length of the link 4.
 constexpr std::size_t kLinkBytes = 18 + 10 + 4;
 
@@ -42,6 +44,9 @@ std::size_t max_encoded_bytes(const SpanPlan& plan, std::size_t index) {
   const PlannedSpan& span = plan.spans[index];
   SizeSink sink;
   sink.size_bytes = kFixedBytes + plan.names[span.name].text.size();
+  if (const std::string_view error = plan.error(span); !error.empty()) {
+    sink.size_bytes += kStatusBytes + error.size();
+  }
   visit_attributes(plan, index, sink);
   for (std::uint32_t i = 0; i < span.links_count; ++i) {
     sink.size_bytes += kLinkBytes;

@@ -16,6 +16,12 @@ class Transcript final : public InputsVisitor {
   std::string text;
 
   void none() override { text += "none "; }
+  void identity(const TensorIdentity& tensor) override {
+    text += "#" + std::to_string(tensor.tensor) + "," + std::to_string(tensor.storage) + "," +
+            std::to_string(tensor.data) + "+" + std::to_string(tensor.storage_offset) + ":" +
+            std::to_string(tensor.storage_bytes) + "v" + std::to_string(tensor.version) + "@" +
+            std::to_string(tensor.device) + "f" + std::to_string(tensor.flags) + " ";
+  }
   void tensor(std::uint8_t dtype, std::uint8_t device_type, std::span<const std::int64_t> sizes,
               std::optional<std::span<const std::int64_t>> strides) override {
     text += "tensor " + std::to_string(dtype) + "@" + std::to_string(device_type) + " ";
@@ -91,4 +97,46 @@ TEST_CASE("damaged inputs are refused") {
   for (unsigned depth = 0; depth <= kMaxInputDepth; ++depth) too_deep.insert(too_deep.end(), {8, 1});
   too_deep.push_back(0);
   CHECK(refused(too_deep));
+}
+
+namespace {
+
+// An identity: addresses 1, 2 and 3, offset 4, 64 bytes, version -1, device -1, requires a gradient.
+std::vector<std::uint8_t> identity() {
+  std::vector<std::uint8_t> bytes = {14};
+  for (const std::uint8_t address : {1, 2, 3}) {
+    bytes.push_back(address);
+    bytes.insert(bytes.end(), 7, 0);
+  }
+  bytes.insert(bytes.end(), {8, 0x80, 0x01, 1, 1, 1});
+  return bytes;
+}
+
+std::vector<std::uint8_t> one_argument(const std::vector<std::uint8_t>& argument) {
+  std::vector<std::uint8_t> bytes = {1};
+  bytes.insert(bytes.end(), argument.begin(), argument.end());
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("an identity comes before the tensor it is of, and before nothing else") {
+  const auto with = [](std::initializer_list<std::uint8_t> tensor) {
+    std::vector<std::uint8_t> argument = identity();
+    argument.insert(argument.end(), tensor);
+    return one_argument(argument);
+  };
+  Transcript transcript;
+  CHECK(decode_inputs(with({1, 6, 1, 1, 4, 0}), transcript));
+  CHECK(transcript.text == "#1,2,3+4:64v-1@-1f1 tensor 6@1 2, ");
+  Transcript nested;
+  CHECK(decode_inputs(with({11, 6, 1, 2}), nested));
+  CHECK(nested.text == "#1,2,3+4:64v-1@-1f1 nested 2 ");
+  Transcript refused;
+  CHECK_FALSE(decode_inputs(with({0}), refused));
+  CHECK_FALSE(decode_inputs(with({14}), refused));
+  const std::vector<std::uint8_t> whole = with({1, 6, 1, 1, 4, 0});
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    CHECK_FALSE(decode_inputs(std::span(whole).first(size), refused));
+  }
 }

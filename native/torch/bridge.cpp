@@ -1,5 +1,5 @@
-// The torch bridge: RecordFunction callbacks that hand every op to the core. Together with inputs.cpp the
-// only code that sees ATen, compiled for one exact torch, because at::RecordFunction has no stable ABI.
+// The torch bridge: RecordFunction callbacks that hand every op to the core. This folder is the only code
+// that sees ATen, compiled for one exact torch, because at::RecordFunction has no stable ABI.
 //
 // Callbacks are templates on the capture slot: each capture registers a pair of its own, so torch runs a
 // slot's start and end for the same ops, however captures overlap.
@@ -12,41 +12,43 @@
 #include <utility>
 
 #include "torch/bridge_abi.h"
+#include "torch/core_table.h"
+#include "torch/device_memory.h"
 #include "torch/inputs.h"
+#include "torch/memory.h"
 
 #ifndef TORCHPROF_TORCH_VERSION
 #error "TORCHPROF_TORCH_VERSION must name the torch this bridge is compiled for"
 #endif
 
 namespace torchprof::bridge {
+
+const torchprof_core_table* core = nullptr;
+
 namespace {
 
 using Observer = std::unique_ptr<at::ObserverContext>;
 
 constexpr std::size_t kSlots = TORCHPROF_CAPTURE_SLOTS;
-constexpr int kOk = 0;
-constexpr int kNoSuchSlot = 1;
-constexpr int kTorchRefused = 2;
-
-// Written once, before the first callback is registered.
-const torchprof_core_table* core = nullptr;
 
 // An op whose inputs torch does not give is recorded without them.
-EncodedInputs inputs_of(const at::RecordFunction& fn) noexcept {
+EncodedInputs inputs_of(const at::RecordFunction& fn, bool with_identities) noexcept {
   try {
-    return encode_inputs(fn.inputs());
+    return encode_inputs(fn.inputs(), with_identities);
   } catch (...) {
     return {.data = nullptr, .size_bytes = 0, .cut = true};
   }
 }
 
-template <std::uint32_t Slot, bool WithInputs>
+enum class Inputs { kNone, kRecorded, kIdentified };
+
+template <std::uint32_t Slot, Inputs Recorded>
 Observer on_start(const at::RecordFunction& fn) {
   // An exception that left this function would end in the user's op.
   try {
     EncodedInputs inputs;
-    if constexpr (WithInputs) {
-      if (core->slot_active(Slot) != 0) inputs = inputs_of(fn);
+    if constexpr (Recorded != Inputs::kNone) {
+      if (core->slot_active(Slot) != 0) inputs = inputs_of(fn, Recorded == Inputs::kIdentified);
     }
     const torchprof_op_start op{
         .key = &fn,
@@ -75,16 +77,23 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
 }
 
 template <std::uint32_t Slot>
-at::RecordFunctionCallback callback(bool with_inputs) {
-  return at::RecordFunctionCallback(with_inputs ? on_start<Slot, true> : on_start<Slot, false>, on_end<Slot>)
-      .needsInputs(with_inputs);
+at::RecordFunctionCallback callback(std::uint32_t flags) {
+  if ((flags & TORCHPROF_HOOK_INPUTS) == 0) {
+    return at::RecordFunctionCallback(on_start<Slot, Inputs::kNone>, on_end<Slot>);
+  }
+  const bool identified = (flags & TORCHPROF_HOOK_IDENTITIES) != 0;
+  return at::RecordFunctionCallback(
+             identified ? on_start<Slot, Inputs::kIdentified> : on_start<Slot, Inputs::kRecorded>,
+             on_end<Slot>)
+      .needsInputs(true);
 }
 
 template <std::size_t... Slots>
-at::RecordFunctionCallback callback_of(std::uint32_t slot, bool with_inputs, std::index_sequence<Slots...>) {
-  using Maker = at::RecordFunctionCallback (*)(bool);
+at::RecordFunctionCallback callback_of(std::uint32_t slot, std::uint32_t flags,
+                                       std::index_sequence<Slots...>) {
+  using Maker = at::RecordFunctionCallback (*)(std::uint32_t);
   constexpr std::array<Maker, sizeof...(Slots)> makers{callback<Slots>...};
-  return makers[slot](with_inputs);
+  return makers[slot](flags);
 }
 
 struct Registration {
@@ -102,31 +111,31 @@ void remove(Registration& registration) {
 }
 
 int enable(std::uint32_t slot, std::uint32_t flags) {
-  if (slot >= kSlots) return kNoSuchSlot;
+  if (slot >= kSlots) return TORCHPROF_NO_SUCH_SLOT;
   try {
     const std::lock_guard lock(registration_mutex);
     Registration& registration = registrations[slot];
-    if (registration.handle != at::INVALID_CALLBACK_HANDLE && registration.flags == flags) return kOk;
+    if (registration.handle != at::INVALID_CALLBACK_HANDLE && registration.flags == flags)
+      return TORCHPROF_OK;
     remove(registration);
-    const bool with_inputs = (flags & TORCHPROF_HOOK_INPUTS) != 0;
     registration = {
-        .handle = at::addGlobalCallback(callback_of(slot, with_inputs, std::make_index_sequence<kSlots>())),
+        .handle = at::addGlobalCallback(callback_of(slot, flags, std::make_index_sequence<kSlots>())),
         .flags = flags,
     };
-    return kOk;
+    return TORCHPROF_OK;
   } catch (...) {
-    return kTorchRefused;
+    return TORCHPROF_TORCH_REFUSED;
   }
 }
 
 int disable(std::uint32_t slot) {
-  if (slot >= kSlots) return kNoSuchSlot;
+  if (slot >= kSlots) return TORCHPROF_NO_SUCH_SLOT;
   try {
     const std::lock_guard lock(registration_mutex);
     remove(registrations[slot]);
-    return kOk;
+    return TORCHPROF_OK;
   } catch (...) {
-    return kTorchRefused;
+    return TORCHPROF_TORCH_REFUSED;
   }
 }
 
@@ -136,6 +145,9 @@ constexpr torchprof_bridge_table kTable{
     .torch_version = TORCHPROF_TORCH_VERSION,
     .enable = enable,
     .disable = disable,
+    .enable_memory = enable_memory,
+    .enable_device_memory = enable_device_memory,
+    .disable_memory = disable_memory,
 };
 
 }  // namespace

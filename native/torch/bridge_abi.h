@@ -31,6 +31,21 @@ typedef struct torchprof_op_start {
   size_t inputs_bytes;
 } torchprof_op_start;
 
+/* The values of torchprof_memory_event.action. */
+#define TORCHPROF_MEMORY_ALLOCATED 0u
+#define TORCHPROF_MEMORY_FREED 1u
+#define TORCHPROF_MEMORY_OUT_OF_MEMORY 2u
+#define TORCHPROF_MEMORY_SEGMENT_RESERVED 3u
+#define TORCHPROF_MEMORY_SEGMENT_RELEASED 4u
+
+typedef struct torchprof_memory_event {
+  uint64_t address;    /* 0 for a request that failed */
+  uint64_t size_bytes; /* as asked for; 0 where only the address is known */
+  int32_t device;      /* -1 = not numbered */
+  uint8_t device_type; /* c10::DeviceType */
+  uint8_t action;
+} torchprof_memory_event;
+
 typedef struct torchprof_core_table {
   uint32_t abi_version;
   uint32_t table_bytes;
@@ -39,6 +54,11 @@ typedef struct torchprof_core_table {
   void (*op_end)(uint32_t slot, const void* key, uint8_t is_async);
   /* True while the slot records: lets the bridge skip encoding inputs. */
   int (*slot_active)(uint32_t slot);
+  /* As safe as op_start. */
+  void (*memory_event)(uint32_t slot, const torchprof_memory_event* event);
+  /* The calling thread's mark that it is inside an allocator that reports, for the bridge to set. It is the
+   * core's because that has thread-local memory which is there until the very end of a thread. */
+  uint8_t* (*allocator_mark)(void);
 } torchprof_core_table;
 
 typedef struct torchprof_bridge_table {
@@ -46,13 +66,28 @@ typedef struct torchprof_bridge_table {
   uint32_t table_bytes;
   const char* torch_version; /* the torch the bridge was compiled for */
   /* Registers global RecordFunction callbacks for a slot. flags: TORCHPROF_HOOK_*.
-   * Returns 0, or a non-zero code when torch refused. */
+   * Returns TORCHPROF_OK or why not. */
   int (*enable)(uint32_t slot, uint32_t flags);
   /* Removes them. Idempotent. */
   int (*disable)(uint32_t slot);
+  /* Reports what the CPU allocator does to a slot. Returns TORCHPROF_OK or why not. */
+  int (*enable_memory)(uint32_t slot);
+  /* Reports what the caching allocator of CUDA does to the slots that enable_memory named, and first what it
+   * has reserved to this slot. Only once CUDA is initialized: before there is no allocator. */
+  int (*enable_device_memory)(uint32_t slot);
+  /* Idempotent. What is allocated already stays valid. */
+  int (*disable_memory)(uint32_t slot);
 } torchprof_bridge_table;
 
-#define TORCHPROF_HOOK_INPUTS 1u /* record shapes, dtypes, strides and concrete inputs */
+/* What a bridge's functions return. */
+#define TORCHPROF_OK 0
+#define TORCHPROF_NO_SUCH_SLOT 1
+#define TORCHPROF_TORCH_REFUSED 2
+#define TORCHPROF_TOO_MANY_ALLOCATORS 3
+#define TORCHPROF_WITHOUT_CUDA 4
+
+#define TORCHPROF_HOOK_INPUTS 1u     /* record shapes, dtypes, strides and concrete inputs */
+#define TORCHPROF_HOOK_IDENTITIES 2u /* with inputs: also which tensors they are */
 
 /* The one symbol a bridge exports. */
 typedef const torchprof_bridge_table* (*torchprof_bridge_init_fn)(const torchprof_core_table* core);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/ivalue_inl.h>
 #include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
@@ -32,7 +33,10 @@ thread_local std::uint8_t scratch[kMaxInputsBytes];
 // Appends to a buffer; past its end it only remembers that it overflowed.
 class Writer {
  public:
-  Writer(std::uint8_t* begin, const std::uint8_t* end) : at_(begin), end_(end) {}
+  Writer(std::uint8_t* begin, const std::uint8_t* end, bool with_identities = false)
+      : at_(begin), end_(end), with_identities_(with_identities) {}
+
+  [[nodiscard]] bool with_identities() const { return with_identities_; }
 
   [[nodiscard]] std::uint8_t* position() const { return at_; }
   [[nodiscard]] bool overflowed() const { return overflowed_; }
@@ -58,6 +62,8 @@ class Writer {
 
   void float64(double value) { bytes(&value, sizeof value); }
 
+  void address(const void* value) { bytes(&value, sizeof value); }
+
   void string(std::string_view value) {
     const std::string_view kept = value.substr(0, kMaxInputStringBytes);
     varint(kept.size());
@@ -79,6 +85,7 @@ class Writer {
   std::uint8_t* at_;
   const std::uint8_t* end_;
   bool overflowed_ = false;
+  bool with_identities_;
 };
 
 // What a TensorImpl stores, without its virtual methods: those of a tensor subclass call Python, those of a
@@ -94,6 +101,15 @@ struct Stored : TensorImpl {
     const auto& device = impl.*&Stored::device_opt_;
     return device.has_value() ? device->type() : c10::DeviceType::CPU;
   }
+  static c10::DeviceIndex device_index(const TensorImpl& impl) {
+    const auto& device = impl.*&Stored::device_opt_;
+    return device.has_value() ? device->index() : c10::DeviceIndex{-1};
+  }
+  static std::int64_t storage_offset(const TensorImpl& impl) { return impl.*&Stored::storage_offset_; }
+  static bool requires_grad(const TensorImpl& impl) {
+    const c10::AutogradMetaInterface* autograd = impl.autograd_meta();
+    return autograd != nullptr && autograd->requires_grad();
+  }
 };
 
 std::uint8_t dtype_of(const TensorImpl& impl) {
@@ -108,6 +124,27 @@ void write_tensor_head(Writer& out, InputTag tag, const TensorImpl& impl, std::s
   out.varint(dimensions);
 }
 
+void write_identity(Writer& out, const TensorImpl& impl) {
+  c10::StorageImpl* storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  const void* data = nullptr;
+  std::int64_t storage_bytes = -1;
+  if (storage != nullptr) {
+    data = storage->_mutable_data_ptr_no_checks().get();
+    const c10::SymInt size = storage->sym_nbytes();
+    if (!size.is_heap_allocated()) storage_bytes = size.as_int_unchecked();
+  }
+  const c10::VariableVersion& version = impl.version_counter();
+  out.tag(InputTag::kIdentity);
+  out.address(&impl);
+  out.address(storage);
+  out.address(data);
+  out.zigzag(Stored::storage_offset(impl));
+  out.zigzag(storage_bytes);
+  out.zigzag(version.enabled() ? std::int64_t{version.current_version()} : -1);
+  out.zigzag(Stored::device_index(impl));
+  out.byte(Stored::requires_grad(impl) ? kTensorRequiresGrad : 0);
+}
+
 bool all_plain(c10::SymIntArrayRef values) {
   return std::none_of(values.begin(), values.end(),
                       [](const c10::SymInt& v) { return v.is_heap_allocated(); });
@@ -118,6 +155,7 @@ void write_tensor(Writer& out, const TensorImpl& impl) {
     out.tag(InputTag::kUndefinedTensor);
     return;
   }
+  if (out.with_identities()) write_identity(out, impl);
   if (impl.has_symbolic_sizes_strides()) {
     // A symbol knows its value only through Python; sizes that are all numbers can still be told.
     const c10::SymIntArrayRef sizes = impl.sym_sizes_default();
@@ -223,9 +261,9 @@ void write_value(Writer& out, const IValue& value, unsigned depth) {
 
 }  // namespace
 
-EncodedInputs encode_inputs(c10::ArrayRef<const IValue> inputs) {
+EncodedInputs encode_inputs(c10::ArrayRef<const IValue> inputs, bool with_identities) {
   if (inputs.empty()) return {};
-  Writer arguments(scratch + kCountBytes, scratch + sizeof scratch);
+  Writer arguments(scratch + kCountBytes, scratch + sizeof scratch, with_identities);
   const std::uint8_t* end = arguments.position();
   std::size_t count = 0;
   for (const IValue& input : inputs) {

@@ -19,6 +19,7 @@ struct EncodedInputs {
 
 // Encodes into a buffer of the calling thread, valid until the thread's next call. Reads what the tensors
 // store about themselves and nothing more: no reference is kept, no Python is called, no device waited for.
-EncodedInputs encode_inputs(c10::ArrayRef<const c10::IValue> inputs);
+// `with_identities`: which tensors they are, too.
+EncodedInputs encode_inputs(c10::ArrayRef<const c10::IValue> inputs, bool with_identities);
 
 }  // namespace torchprof::bridge

@@ -44,6 +44,9 @@ void EventCollector::add(const EventText& event, bool is_portable) {
       case 'R':
         is_in = add_memory(event);
         break;
+      case 'C':
+        is_in = event.category.text == "\"memory_total\"";  // what the instants say already
+        break;
       default:
         break;
     }

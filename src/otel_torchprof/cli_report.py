@@ -30,7 +30,16 @@ _SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {
     "total": lambda row: -row.total_ns,
     "mean": lambda row: -row.mean_ns,
     "calls": lambda row: -row.calls,
+    "memory": lambda row: -(row.self_host_bytes or 0),
+    "device-memory": lambda row: -(row.self_device_bytes or 0),
     "name": lambda row: row.name,
+}
+# Shown where any row has some: allocated minus freed.
+_MEMORY_COLUMNS: dict[str, Callable[[AveragesRow], int | None]] = {
+    "CPU mem": lambda row: row.host_bytes,
+    "self CPU mem": lambda row: row.self_host_bytes,
+    "device mem": lambda row: row.device_bytes,
+    "self device mem": lambda row: row.self_device_bytes,
 }
 
 
@@ -125,7 +134,8 @@ def _make_table(rows: list[AveragesRow], *, with_shapes: bool) -> Table:
     table.add_column("name", overflow="ellipsis", no_wrap=True)
     if with_shapes:
         table.add_column("shapes", overflow="fold")
-    for heading in ("calls", "total", "self", "mean", "share"):
+    memory = [heading for heading, of in _MEMORY_COLUMNS.items() if any(of(row) for row in rows)]
+    for heading in ("calls", "total", "self", "mean", "share", *memory):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -136,5 +146,10 @@ def _make_table(rows: list[AveragesRow], *, with_shapes: bool) -> Table:
             duration(row.self_ns),
             duration(row.mean_ns),
             f"{row.self_share:.1%}",
+            *(_signed_size(_MEMORY_COLUMNS[heading](row) or 0) for heading in memory),
         )
     return table
+
+
+def _signed_size(size_bytes: int) -> str:
+    return size(size_bytes) if size_bytes >= 0 else f"-{size(-size_bytes)}"

@@ -60,6 +60,13 @@ KERNEL_SHARED_MEMORY_BYTES = "torch.kernel.shared_memory_bytes"
 MEMCPY_SIZE_BYTES = "torch.memcpy.size_bytes"
 CORRELATION_ID = "torch.correlation_id"
 CORRELATION_IDS = "torch.correlation_ids"
+MEMORY_ALLOCATED_BYTES = "torch.memory.allocated_bytes"
+MEMORY_FREED_BYTES = "torch.memory.freed_bytes"
+MEMORY_PEAK_BYTES = "torch.memory.peak_bytes"
+MEMORY_FAILED_BYTES = "torch.memory.failed_bytes"
+DEVICE_MEMORY_ALLOCATED_BYTES = "torch.device.memory.allocated_bytes"
+DEVICE_MEMORY_FREED_BYTES = "torch.device.memory.freed_bytes"
+DEVICE_MEMORY_PEAK_BYTES = "torch.device.memory.peak_bytes"
 LINK_TYPE = "torch.link.type"
 FOLDED_COUNT = "torch.folded.count"
 FOLDED_TIME_NS = "torch.folded.time_ns"
@@ -77,6 +84,7 @@ _THREADS = "ops, user spans, runtime calls, steps"
 _DEVICE = "kernels, copies, memsets"
 _FUNCTIONS = "events on threads, where Python calls were recorded"
 _LAUNCHERS = "steps, lanes, ops and user spans that launched device work or hold such"
+_WITH_MEMORY = "steps, ops and user spans that allocated or freed, when memory is recorded"
 _FOLDED = "spans with folded ones"
 _COUNTED = "steps, captures and user spans that were counted over; ops on request"
 
@@ -234,6 +242,27 @@ SPAN_ATTRIBUTES = (
         "spans that launched several",
         "The numbers of what the span launched, up to 32.",
     ),
+    Attribute(
+        MEMORY_ALLOCATED_BYTES,
+        "int",
+        "By",
+        _WITH_MEMORY,
+        "Allocated on the CPU by the span and all within it on its thread; by a step, on all threads.",
+    ),
+    Attribute(MEMORY_FREED_BYTES, "int", "By", _WITH_MEMORY, "Freed on the CPU, counted likewise."),
+    Attribute(
+        MEMORY_PEAK_BYTES, "int", "By", _WITH_MEMORY, "The most that was held more than when the span began."
+    ),
+    Attribute(
+        MEMORY_FAILED_BYTES,
+        "int",
+        "By",
+        "spans in which memory ran out",
+        "The largest request that failed; the status of the span is an error.",
+    ),
+    Attribute(DEVICE_MEMORY_ALLOCATED_BYTES, "int", "By", _WITH_MEMORY, "As on the CPU, on all devices."),
+    Attribute(DEVICE_MEMORY_FREED_BYTES, "int", "By", _WITH_MEMORY, "As on the CPU, on all devices."),
+    Attribute(DEVICE_MEMORY_PEAK_BYTES, "int", "By", _WITH_MEMORY, "As on the CPU, on all devices."),
     Attribute(
         LINK_TYPE,
         "string",

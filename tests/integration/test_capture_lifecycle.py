@@ -241,3 +241,37 @@ def test_importing_the_recorder_imports_no_torch_and_starts_no_thread() -> None:
     command = [sys.executable, "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["False", "1"]
+
+
+def test_a_forked_child_has_the_allocator_of_torch(path: Path) -> None:
+    script = """
+    capture = Capture(path, CaptureOptions(profile_memory=True))
+    capture.start()
+    kept = torch.full((1000,), 3, dtype=torch.uint8)
+    child = os.fork()
+    if child == 0:
+        assert kept.sum().item() == 3000
+        del kept
+        again = Capture(options=CaptureOptions(profile_memory=True))
+        again.start()
+        torch.empty(7, dtype=torch.uint8)
+        sizes = again.stop().memory["size_bytes"].tolist()
+        os._exit(0 if sizes == [7, -7] else 1)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    del kept
+    capture.stop()
+    """
+    assert succeed(script, path) == "0\n"
+    assert Recording.open(path).memory["size_bytes"].tolist()[::-1][0] == -1000
+
+
+def test_exit_inside_a_capture_of_memory(path: Path) -> None:
+    script = """
+    capture = Capture(path, CaptureOptions(profile_memory=True))
+    capture.start()
+    kept = torch.empty(1000, dtype=torch.uint8)
+    """
+    succeed(script, path)
+    recording = Recording.open(path)
+    assert recording.stopped
+    assert recording.memory["size_bytes"].tolist()[0] == 1000

@@ -91,6 +91,28 @@ def test_the_views_of_one_loop_are_those_of_kinetos_export(tmp_path: Path) -> No
     assert cost_us(profile, "DataLoader") > 0
 
 
+def test_the_memory_view_is_that_of_kinetos_export(tmp_path: Path) -> None:
+    capture = Capture(options=CaptureOptions(profile_memory=True))
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profiler:
+        capture.start()
+        run_steps(1)
+        recording = capture.stop()
+    profiler.export_chrome_trace(str(tmp_path / "kineto.pt.trace.json"))
+    export(recording, tmp_path / "run", "tensorboard")
+
+    def sizes_by_op(path: Path) -> dict[str, list[Any]]:
+        _data, profile = read_views(path)
+        assert "Memory" in {view.display_name for view in profile.views}
+        rows = profile.get_memory_stats(memory_metric="B")["rows"]["CPU"]
+        return {name: row for name, *row in rows}
+
+    ours = sizes_by_op(only_file(tmp_path / "run"))
+    theirs = sizes_by_op(tmp_path / "kineto.pt.trace.json")
+    assert {name: ours.get(name) for name in theirs} == theirs
+    assert len(theirs) > 3
+
+
 def cost_us(profile: Any, name: str) -> int:
     """One part of the average step in the overview."""
     (step,) = (item for item in profile.overview["performance"] if item["name"] == "Average Step Time")

@@ -97,7 +97,18 @@ class Recording:
     def tree(self) -> Tree: ...
     # backward rows, forward rows
     def forward_backward_links(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]: ...
-    # name id, kind, first row, calls, total ns, self ns by group; damaged inputs
+    # allocated, freed, self allocated, self freed, peak bytes by row
+    def memory_by_event(
+        self, tree: Tree, on_devices: bool
+    ) -> tuple[
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+    ]: ...
+    # name id, kind, first row, calls, total ns, self ns by group; bytes, self bytes of the host, bytes, self
+    # bytes of devices by group, empty without memory; damaged inputs
     def averages(
         self, tree: Tree, by_overload: bool, by_shapes: bool, ranges: Sequence[tuple[int, int]] | None
     ) -> tuple[
@@ -105,6 +116,10 @@ class Recording:
         npt.NDArray[np.uint8],
         npt.NDArray[np.uint64],
         npt.NDArray[np.uint64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
+        npt.NDArray[np.int64],
         npt.NDArray[np.int64],
         npt.NDArray[np.int64],
         int,
@@ -203,8 +218,8 @@ _RootLink: TypeAlias = tuple[bytes, int, str]
 _Root: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, str, Sequence[_RootLink]]
 # trace id, span id, attributes
 _Link: TypeAlias = tuple[int, int, dict[str, _AttributeValue]]
-# name, trace id, span id, parent span id, start ns, end ns, attributes, links
-_SpanFields: TypeAlias = tuple[str, int, int, int, int, int, dict[str, _AttributeValue], list[_Link]]
+# name, trace id, span id, parent span id, start ns, end ns, attributes, links, error (empty = none)
+_SpanFields: TypeAlias = tuple[str, int, int, int, int, int, dict[str, _AttributeValue], list[_Link], str]
 
 class SpanPlan:
     def __len__(self) -> int: ...

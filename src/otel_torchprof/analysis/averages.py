@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,11 @@ class AveragesRow:
     self_ns: int
     mean_ns: float  # total_ns / calls
     self_share: float  # of the self time of all groups, 0 to 1
+    # Allocated minus freed, counted as the times are; None where the recording has no memory.
+    host_bytes: int | None = None
+    self_host_bytes: int | None = None
+    device_bytes: int | None = None
+    self_device_bytes: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +66,7 @@ def averages(
         ValueError: a step that the recording does not have.
     """
     native = recording.native
-    name, kind, first_row, calls, total_ns, self_ns, damaged_inputs = native.averages(
+    name, kind, first_row, calls, total_ns, self_ns, *memory, damaged_inputs = native.averages(
         recording.tree().native, group_by_overload, group_by_shapes, _step_ranges(recording, steps)
     )
     # By name where times are equal, so that the same recording always gives the same table.
@@ -81,10 +86,18 @@ def averages(
             self_ns=int(self_ns[group]),
             mean_ns=int(total_ns[group]) / int(calls[group]),
             self_share=int(self_ns[group]) / whole_self_ns if whole_self_ns else 0.0,
+            **_memory_fields(memory, group),
         )
         for group in order
     ]
     return Averages(rows, calls[order], total_ns[order], self_ns[order], damaged_inputs)
+
+
+def _memory_fields(memory: Sequence[npt.NDArray[np.int64]], group: int) -> dict[str, int]:
+    names = ("host_bytes", "self_host_bytes", "device_bytes", "self_device_bytes")
+    return {
+        name: int(column[group]) for name, column in zip(names, memory, strict=True) if group < len(column)
+    }
 
 
 def _step_ranges(recording: Recording, steps: Collection[int] | None) -> list[tuple[int, int]] | None:

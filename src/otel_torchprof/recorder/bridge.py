@@ -20,7 +20,11 @@ __all__ = ["Bridge", "BridgeStatus", "BridgeUnavailable", "bridge_status", "buil
 
 # The values of native/torch/bridge_abi.h.
 _ABI_VERSION = 1
+_OK = 0
+_TOO_MANY_ALLOCATORS = 3
+_WITHOUT_CUDA = 4
 _HOOK_INPUTS = 1
+_HOOK_IDENTITIES = 2
 _CAPTURE_SLOTS = 4
 
 
@@ -33,6 +37,9 @@ class _BridgeTable(ctypes.Structure):
         ("torch_version", ctypes.c_char_p),
         ("enable", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32, ctypes.c_uint32)),
         ("disable", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
+        ("enable_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
+        ("enable_device_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
+        ("disable_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
     )
 
 
@@ -78,14 +85,20 @@ class Bridge:
             after_in_child=self._after_fork_in_child,
         )
 
-    def enable(self, slot: int, *, record_inputs: bool) -> None:
+    def enable(self, slot: int, *, record_inputs: bool, record_identities: bool = False) -> None:
         """Registers the callbacks of a capture slot; again with the same options changes nothing.
+
+        Args:
+            slot: of the capture.
+            record_inputs: shapes, dtypes, strides and concrete values of inputs.
+            record_identities: with inputs, which tensors they are.
 
         Raises:
             BridgeUnavailable: torch refused them.
         """
+        flags = _HOOK_INPUTS * record_inputs | _HOOK_IDENTITIES * (record_inputs and record_identities)
         with self._lock:
-            code = self._table.enable(slot, _HOOK_INPUTS if record_inputs else 0)
+            code = self._table.enable(slot, flags)
         if code:
             raise BridgeUnavailable(
                 f"torch refused the callbacks of capture slot {slot} (code {code}): stop the capture"
@@ -96,10 +109,46 @@ class Bridge:
         with self._lock:
             self._table.disable(slot)
 
+    def enable_memory(self, slot: int) -> None:
+        """Reports what the CPU allocator does to a capture slot.
+
+        Raises:
+            BridgeUnavailable: it cannot be watched.
+        """
+        with self._lock:
+            code = self._table.enable_memory(slot)
+        if code == _TOO_MANY_ALLOCATORS:
+            raise BridgeUnavailable("this process changed its CPU allocator too often: start it anew")
+        if code:
+            raise BridgeUnavailable(
+                f"torch refused another CPU allocator (code {code}): stop what else replaces it"
+            )
+
+    def enable_device_memory(self, slot: int) -> bool:
+        """Reports what the allocator of CUDA does, to a slot with memory enabled; once CUDA is initialized.
+
+        Returns:
+            False when the bridge was compiled without CUDA.
+
+        Raises:
+            BridgeUnavailable: torch refused it.
+        """
+        with self._lock:
+            code = self._table.enable_device_memory(slot)
+        if code not in (_OK, _WITHOUT_CUDA):
+            raise BridgeUnavailable(f"torch's CUDA allocator cannot be watched (code {code})")
+        return bool(code == _OK)
+
+    def disable_memory(self, slot: int) -> None:
+        """Ends that; without it does nothing."""
+        with self._lock:
+            self._table.disable_memory(slot)
+
     def _after_fork_in_child(self) -> None:
         # The captures stay with the parent: without them the callbacks only cost time.
         for slot in range(_CAPTURE_SLOTS):
             self._table.disable(slot)
+            self._table.disable_memory(slot)
         self._lock.release()
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from otel_torchprof.recorder.torch_build import BRIDGE_UNITS, TorchBuild
@@ -64,9 +65,10 @@ def compile_library(
             *compiler,
             *("-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
             *(f"-D{definition}" for definition in build.definitions),
-            *("-I", str(sources_dir), "-isystem", str(build.include_dir)),
+            *("-I", str(sources_dir)),
+            *(option for place in build.include_dirs for option in ("-isystem", str(place))),
             *map(str, units),
-            *("-L", str(build.library_dir), "-ltorch_cpu", "-lc10"),
+            *("-L", str(build.library_dir), *(f"-l{library}" for library in build.libraries)),
             # Callbacks may still run when the process unloads its libraries.
             *("-Wl,-z,nodelete", "-o", str(made)),
         ]
@@ -93,10 +95,18 @@ def compile_library(
 
 
 def compile_bridge(build: TorchBuild, sources_dir: Path, output: Path, environ: Mapping[str, str]) -> None:
-    """Compiles the bridge for `build`; raises as `compile_library`."""
-    compile_library(
-        build, [sources_dir / name for name in BRIDGE_UNITS], sources_dir, output, environ=environ
-    )
+    """Compiles the bridge for `build`, without CUDA where that part does not compile.
+
+    Raises:
+        CompileError, OSError: as `compile_library`.
+    """
+    units = [sources_dir / name for name in BRIDGE_UNITS]
+    try:
+        compile_library(build, units, sources_dir, output, environ=environ)
+    except CompileError:
+        if build.cuda_include_dir is None:
+            raise
+        compile_library(replace(build, cuda_include_dir=None), units, sources_dir, output, environ=environ)
 
 
 def _first_error(output: str) -> str:

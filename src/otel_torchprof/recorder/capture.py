@@ -171,7 +171,9 @@ class _Session:
         try:
             self.native.add_metadata(_to_json(start_metadata(self._identity(), asdict(options))))
             self.native.add_metadata(metadata)
-            self._bridge.enable(self._slot, record_inputs=options.record_shapes)
+            self._bridge.enable(
+                self._slot, record_inputs=options.record_shapes, record_identities=options.profile_memory
+            )
             self.sources = SourceGroup(wanted_sources(options))
             self.sources.start(SourceTarget(self.native, self._slot, self._bridge))
             if self.sources.states:

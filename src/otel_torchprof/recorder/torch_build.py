@@ -7,6 +7,7 @@ Needs nothing but the standard library and torch, because CMake also runs this f
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import sys
@@ -15,8 +16,15 @@ from pathlib import Path
 from types import ModuleType
 
 # Relative to the folder of native sources; installed with the package in the same arrangement.
-BRIDGE_UNITS = ("torch/bridge.cpp", "torch/inputs.cpp")
-BRIDGE_HEADERS = ("torch/bridge_abi.h", "torch/inputs.h", "core/inputs_encoding.h")
+BRIDGE_UNITS = ("torch/bridge.cpp", "torch/device_memory.cpp", "torch/inputs.cpp", "torch/memory.cpp")
+BRIDGE_HEADERS = (
+    "torch/bridge_abi.h",
+    "torch/core_table.h",
+    "torch/device_memory.h",
+    "torch/inputs.h",
+    "torch/memory.h",
+    "core/inputs_encoding.h",
+)
 
 
 @dataclass(frozen=True)
@@ -29,11 +37,13 @@ class TorchBuild:
     machine: str
     include_dir: Path
     library_dir: Path
+    cuda_include_dir: Path | None = None  # None: no CUDA in torch, or no headers of it
 
     @classmethod
     def of(cls, torch: ModuleType) -> TorchBuild:
         """The build of an imported torch module."""
         root = Path(torch.__file__ or "").parent
+        with_cuda = torch.version.cuda is not None and (root / "lib" / "libc10_cuda.so").is_file()
         return cls(
             version=str(torch.__version__),
             cxx11_abi=bool(torch._C._GLIBCXX_USE_CXX11_ABI),
@@ -41,6 +51,7 @@ class TorchBuild:
             machine=platform.machine(),
             include_dir=root / "include",
             library_dir=root / "lib",
+            cuda_include_dir=_find_cuda_headers(root.parent) if with_cuda else None,
         )
 
     @property
@@ -55,7 +66,19 @@ class TorchBuild:
         """What a bridge must be compiled with so that it sees the classes this torch was compiled with."""
         abi = f"_GLIBCXX_USE_CXX11_ABI={int(self.cxx11_abi)}"
         named = f'TORCHPROF_TORCH_VERSION="{self.version}"'
-        return (abi, named) if self.debug else (abi, named, "NDEBUG")
+        optimized = () if self.debug else ("NDEBUG",)
+        cuda = ("TORCHPROF_WITH_CUDA",) if self.cuda_include_dir else ()
+        return (abi, named, *optimized, *cuda)
+
+    @property
+    def include_dirs(self) -> tuple[Path, ...]:
+        """Where the headers are that a bridge needs."""
+        return (self.include_dir, *([self.cuda_include_dir] if self.cuda_include_dir else []))
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """The libraries in `library_dir` that a bridge needs."""
+        return ("torch_cpu", "c10", *(["c10_cuda"] if self.cuda_include_dir else []))
 
     def bridge_name(self, sources_dir: Path) -> str:
         """File name of the bridge made for this torch from the sources in `sources_dir`.
@@ -71,11 +94,19 @@ class TorchBuild:
         return f"bridge-{self.key}-{digest.hexdigest()[:16]}.so"
 
 
+def _find_cuda_headers(site_packages: Path) -> Path | None:
+    places = [*sorted(site_packages.glob("nvidia/*/include"))]
+    places += [Path(os.environ[name], "include") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    places.append(Path("/usr/local/cuda/include"))
+    return next((place for place in places if (place / "cuda_runtime_api.h").is_file()), None)
+
+
 def _print_for_cmake(sources_dir: Path) -> None:
     import torch
 
     build = TorchBuild.of(torch)
-    print(build.include_dir, build.library_dir, build.bridge_name(sources_dir), *build.definitions, sep="\n")
+    lists = ("|".join(map(str, build.include_dirs)), "|".join(build.libraries))
+    print(*lists, build.library_dir, build.bridge_name(sources_dir), *build.definitions, sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Works without torch and without OpenTelemetry.
 
 from otel_torchprof.recording.builder import OverrunCounts, RecordingBuilder
 from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.event_memory import EventMemory
 from otel_torchprof.recording.inputs import (
     InputList,
     InputValue,
@@ -52,6 +53,7 @@ __all__ = [
     "EventColumns",
     "EventFlags",
     "EventKind",
+    "EventMemory",
     "InputList",
     "InputValue",
     "LinkColumns",

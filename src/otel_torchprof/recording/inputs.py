@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from otel_torchprof.recording.kinds import TensorFlags
+
 # Tags of native/core/inputs_encoding.h, as the first item of the tuples that stand for what has no plain
 # Python value.
 _TENSOR = 1
@@ -31,6 +33,23 @@ _DEVICE_TYPES = (
 
 
 @dataclass(frozen=True, slots=True)
+class TensorIdentity:
+    """Which tensor it was, and the memory behind it.
+
+    Addresses are of what may be gone by now: another object may have got the same one later.
+    """
+
+    tensor_id: int  # address of the TensorImpl
+    storage_id: int  # address of the StorageImpl, 0 = none
+    storage_address: int  # of the first byte of the storage, 0 = none
+    storage_offset: int  # in elements
+    storage_bytes: int | None
+    version: int | None  # of the version counter when the op began; None where the tensor keeps none
+    device_index: int | None
+    requires_grad: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TensorInput:
     """What was recorded of a tensor: nothing of its contents."""
 
@@ -38,6 +57,7 @@ class TensorInput:
     device_type: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...] | None  # None for layouts that have none
+    identity: TensorIdentity | None = None  # recorded with memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +72,7 @@ class NestedTensorInput:
     dtype: str
     device_type: str
     dimensions: int
+    identity: TensorIdentity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +113,37 @@ def _typed(value: Any) -> InputValue:
         return plain
     tag, *fields = value
     if tag == _TENSOR:
-        dtype, device_type, sizes, strides = fields
-        return TensorInput(_name(_DTYPES, dtype), _name(_DEVICE_TYPES, device_type), sizes, strides)
+        dtype, device_type, sizes, strides, identity = fields
+        return TensorInput(
+            _name(_DTYPES, dtype), _name(_DEVICE_TYPES, device_type), sizes, strides, _identity(identity)
+        )
     if tag == _UNDEFINED_TENSOR:
         return UndefinedTensorInput()
     if tag == _NESTED_TENSOR:
-        dtype, device_type, dimensions = fields
-        return NestedTensorInput(_name(_DTYPES, dtype), _name(_DEVICE_TYPES, device_type), dimensions)
+        dtype, device_type, dimensions, identity = fields
+        return NestedTensorInput(
+            _name(_DTYPES, dtype), _name(_DEVICE_TYPES, device_type), dimensions, _identity(identity)
+        )
     if tag == _OTHER:
         return OtherInput(*fields)
     full_length, items = fields
     return InputList(tuple(typed_inputs(items)), full_length, is_tuple=tag == _TUPLE)
+
+
+def _identity(fields: tuple[int, ...] | None) -> TensorIdentity | None:
+    if fields is None:
+        return None
+    tensor, storage, data, storage_offset, storage_bytes, version, device, flags = fields
+    return TensorIdentity(
+        tensor,
+        storage,
+        data,
+        storage_offset,
+        storage_bytes if storage_bytes >= 0 else None,
+        version if version >= 0 else None,
+        device if device >= 0 else None,
+        bool(flags & TensorFlags.REQUIRES_GRAD),
+    )
 
 
 def dtype_number(name: str) -> int | None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from otel_torchprof._native import core
 from otel_torchprof.errors import RecordingFormatError
 from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.event_memory import EventMemory
 from otel_torchprof.recording.inputs import InputValue, typed_inputs
 from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
 from otel_torchprof.recording.metadata import merge_metadata
@@ -128,6 +129,10 @@ class Recording:
     def memory(self) -> npt.NDArray[np.void]:
         """Allocations and frees, by time: see `MEMORY_DTYPE`."""
         return self._native.memory_records.view(MEMORY_DTYPE)
+
+    def memory_by_event(self, *, on_devices: bool = False) -> EventMemory:
+        """What each event allocated and freed, on the CPU or on all devices together."""
+        return EventMemory(*self._native.memory_by_event(self.tree().native, on_devices))
 
     @cached_property
     def tensors(self) -> npt.NDArray[np.void]:

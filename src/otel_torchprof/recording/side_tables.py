@@ -40,7 +40,8 @@ COUNTER_DTYPE = np.dtype(
 # What a trace said of an event that no column holds. `text` is a string id: of a JSON object.
 ARGUMENTS_DTYPE = np.dtype([("event", "<u8"), ("text", "<u4"), ("reserved", "<u4")])
 
-# An allocation (`size_bytes` > 0) or a free. Not known: `address` 0, totals -1.
+# An allocation (`size_bytes` > 0), a free (`size_bytes` < 0, or 0 when what was freed is not known), or a
+# request that failed: see `MemoryFlags`. Not known: `address` 0, totals -1.
 MEMORY_DTYPE = np.dtype(
     [
         ("time_ns", "<i8"),
@@ -52,7 +53,30 @@ MEMORY_DTYPE = np.dtype(
         ("track", "<u4"),
         ("device", "<i4"),
         ("device_type", "u1"),
-        ("reserved", "u1", 7),
+        ("flags", "u1"),
+        ("reserved", "u1", 6),
+    ]
+)
+
+# A tensor that an op was given, as native/core/tensor_table.h has it: `event` is the row, `address` that of
+# its storage. Not known, or none: 0 for addresses, else -1. `item` is its place in a list of tensors.
+TENSOR_DTYPE = np.dtype(
+    [
+        ("event", "<i8"),
+        ("tensor", "<u8"),
+        ("storage", "<u8"),
+        ("address", "<u8"),
+        ("storage_offset", "<i8"),
+        ("storage_bytes", "<i8"),
+        ("version", "<i8"),
+        ("elements", "<i8"),
+        ("argument", "<i4"),
+        ("item", "<i4"),
+        ("device", "<i4"),
+        ("device_type", "u1"),
+        ("dtype", "u1"),
+        ("flags", "u1"),
+        ("reserved", "u1"),
     ]
 )
 
@@ -72,4 +96,3 @@ TENSOR_ROLE_DTYPE = np.dtype(
         ("reserved", "u1", 4),
     ]
 )
-

@@ -77,8 +77,8 @@ class SpanPlan:
     def spans(self) -> Iterator[SpanData]:
         """All spans, parents before their children."""
         for index in range(len(self._native)):
-            name, trace_id, span_id, parent_span_id, start_ns, end_ns, attributes, links = self._native.span(
-                index
+            name, trace_id, span_id, parent_span_id, start_ns, end_ns, attributes, links, error = (
+                self._native.span(index)
             )
             yield SpanData(
                 name,
@@ -89,6 +89,7 @@ class SpanPlan:
                 end_ns,
                 attributes,
                 tuple(SpanLink(*link) for link in links),
+                error=error or None,
             )
 
     def encode(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import cast
 
 import pytest
 
-from otel_torchprof.recorder.bridge_build import CompileError, compile_library, find_compiler
+from otel_torchprof.recorder.bridge_build import (
+    CompileError,
+    compile_bridge,
+    compile_library,
+    find_compiler,
+)
 from otel_torchprof.recorder.torch_build import BRIDGE_HEADERS, BRIDGE_UNITS, TorchBuild
 
 
@@ -101,3 +109,51 @@ def test_the_name_tells_torch_abi_machine_and_sources(tmp_path: Path) -> None:
     assert before.endswith(".so")
     (tmp_path / "torch" / "inputs.h").write_text("// changed")
     assert build.bridge_name(tmp_path) != before
+
+
+def torch_in(site_packages: Path, *, cuda: str | None) -> ModuleType:
+    """What of an installed torch says how to compile for it."""
+    (site_packages / "torch" / "lib").mkdir(parents=True)
+    if cuda is not None:
+        (site_packages / "torch" / "lib" / "libc10_cuda.so").touch()
+    module = SimpleNamespace(
+        __file__=str(site_packages / "torch" / "__init__.py"),
+        __version__="9.9.9",
+        _C=SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=True),
+        version=SimpleNamespace(debug=False, cuda=cuda),
+    )
+    return cast(ModuleType, module)
+
+
+def test_the_headers_of_cuda_come_with_its_packages(tmp_path: Path) -> None:
+    headers = tmp_path / "nvidia" / "cu13" / "include"
+    headers.mkdir(parents=True)
+    (headers / "cuda_runtime_api.h").touch()
+    build = TorchBuild.of(torch_in(tmp_path, cuda="13.0"))
+    assert build.include_dirs == (tmp_path / "torch" / "include", headers)
+    assert build.libraries == ("torch_cpu", "c10", "c10_cuda")
+    assert "TORCHPROF_WITH_CUDA" in build.definitions
+
+
+def test_a_torch_without_cuda_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = tmp_path / "cuda" / "include"
+    headers.mkdir(parents=True)
+    (headers / "cuda_runtime_api.h").touch()
+    monkeypatch.setenv("CUDA_HOME", str(headers.parent))
+    build = TorchBuild.of(torch_in(tmp_path, cuda=None))
+    assert build.cuda_include_dir is None
+    assert build.libraries == ("torch_cpu", "c10")
+    assert "TORCHPROF_WITH_CUDA" not in build.definitions
+
+
+def test_where_cuda_does_not_compile_the_rest_does(build: TorchBuild, tmp_path: Path) -> None:
+    refuse_cuda = 'case "$*" in *-DTORCHPROF_WITH_CUDA*) exit 1;; esac'
+    script = f'{refuse_cuda}\nfor last; do :; done\nprintf "%s" "$*" > "$last"'
+    make_compiler(tmp_path, "c++", script)
+    output = tmp_path / "bridge.so"
+    with_cuda = replace(build, cuda_include_dir=tmp_path / "cuda")
+    compile_bridge(with_cuda, Path("sources"), output, {"PATH": f"{tmp_path}:{os.defpath}"})
+    assert "sources/torch/memory.cpp" in output.read_text().split()
+    make_compiler(tmp_path, "c++", "exit 1")
+    with pytest.raises(CompileError):
+        compile_bridge(with_cuda, Path("sources"), output, {"PATH": f"{tmp_path}:{os.defpath}"})

@@ -22,7 +22,7 @@ pytest.importorskip("opentelemetry.proto")
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 RESOURCE = Resource(attributes=[KeyValue(key="service.name", value=AnyValue(string_value="train"))])
 
@@ -60,6 +60,7 @@ def proto_span(span: SpanData) -> Span:
             )
             for link in span.links
         ],
+        status=None if span.error is None else Status(code=Status.STATUS_CODE_ERROR, message=span.error),
         flags=1,
     )
 

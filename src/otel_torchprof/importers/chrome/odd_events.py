@@ -10,7 +10,12 @@ from otel_torchprof._native import core
 from otel_torchprof.importers.chrome.categories import USER_SCOPE, category_class, category_of
 from otel_torchprof.importers.chrome.devices import call_record, work_record
 from otel_torchprof.importers.chrome.flows import Flows
-from otel_torchprof.importers.chrome.memory import memory_record
+from otel_torchprof.importers.chrome.memory import (
+    MEMORY_NAME,
+    MEMORY_TOTAL_CATEGORY,
+    OUT_OF_MEMORY_NAME,
+    memory_record,
+)
 from otel_torchprof.importers.chrome.schema import NO_ARGUMENTS, Event, Slice, numeric_arguments
 from otel_torchprof.importers.chrome.scopes import Mark, ScopePairer
 from otel_torchprof.importers.chrome.times import NO_TIME, microseconds_to_ns
@@ -139,8 +144,9 @@ class OddEvents:
     def _add_instant(self, event: Event, time_ns: int, text: Slice) -> None:
         trace = self._trace
         track = trace.tracks.number(event.pid, event.tid, False)
-        if event.name == "[memory]" and event.args is not None:
-            trace.memory_records.append(memory_record(event.args, time_ns, track))
+        if event.name in (MEMORY_NAME, OUT_OF_MEMORY_NAME) and event.args is not None:
+            failed = event.name == OUT_OF_MEMORY_NAME
+            trace.memory_records.append(memory_record(event.args, time_ns, track, failed=failed))
             return
         row = trace.draft.add(
             time_ns, time_ns, trace.names[event.name], track, EventKind.OTHER, flags=EventFlags.INSTANT
@@ -148,6 +154,8 @@ class OddEvents:
         self._add_details(row, event, text)
 
     def _add_counter_event(self, event: Event, time_ns: int, text: Slice) -> None:
+        if event.cat == MEMORY_TOTAL_CATEGORY:
+            return  # what the instants say already
         track = self._trace.tracks.number(event.pid, event.tid, False)
         self._add_counters(str(event.name), time_ns, -1, track, text)
 

@@ -13,8 +13,10 @@ __all__ = ["Source", "SourceTarget", "SourceUnavailable", "wanted_sources"]
 def wanted_sources(options: CaptureOptions) -> Iterator[Source]:
     """The sources that the options ask for, none of them started."""
     if options.profile_memory:
+        from otel_torchprof.recorder.sources.memory import MemorySource
         from otel_torchprof.recorder.sources.tensor_roles import TensorRoles
 
+        yield MemorySource(with_stack=options.with_stack)
         yield TensorRoles()
     if options.with_stack:
         from otel_torchprof.recorder.sources.python_frames import PythonFrames

@@ -1,0 +1,57 @@
+// The allocations and frees that one thread made, in one recording.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/chunk_cursor.h"
+#include "core/clock.h"
+#include "core/layout.h"
+#include "torch/bridge_abi.h"
+
+namespace torchprof {
+
+class ThreadBuffer;
+
+// Written by the owner's thread only.
+class MemoryLog {
+ public:
+  explicit MemoryLog(ThreadBuffer& owner) noexcept : owner_(owner) {}
+  MemoryLog(const MemoryLog&) = delete;
+  MemoryLog& operator=(const MemoryLog&) = delete;
+
+  // Records what happens now, or counts it as dropped. Owner bound to a recording.
+  void record(const torchprof_memory_event& event) noexcept {
+    std::byte* room = allocations_.reserve_fast(sizeof(AllocationRecord));
+    if (room == nullptr) [[unlikely]] {
+      room = reserve();
+      if (room == nullptr) {
+        return;
+      }
+    }
+    auto* record = reinterpret_cast<AllocationRecord*>(room);
+    record->time_ticks = ticks();
+    record->address = event.address;
+    record->size_bytes = event.size_bytes;
+    record->device = event.device;
+    record->device_type = event.device_type;
+    record->action = event.action;
+    record->reserved = 0;
+    allocations_.commit_record(sizeof(AllocationRecord));
+  }
+
+  // Gives unused memory back.
+  void close(Arena& arena) noexcept;
+
+ private:
+  static constexpr std::uint32_t kRetryEvents = 1024;
+
+  [[nodiscard]] std::byte* reserve() noexcept;
+
+  ThreadBuffer& owner_;
+  ChunkCursor allocations_{ChunkKind::kAllocations, sizeof(AllocationRecord)};
+  std::uint32_t retry_in_events_ = 0;  // after a failed allocation so many are dropped before the next try
+  DropReason last_failure_ = DropReason::kByteCap;
+};
+
+}  // namespace torchprof
