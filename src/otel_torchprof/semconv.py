@@ -144,8 +144,8 @@ SPAN_ATTRIBUTES = (
         "",
         "module calls, ops in one",
         "Where the module stands in the outermost module that was called, as `named_modules()` has it: "
-        "`encoder.layers.0.attn`. Of ops that of the innermost module around them, of backward ops that of their "
-        "forward op. Not there for the outermost module itself, and for what it does not hold.",
+        "`encoder.layers.0.attn`. Of ops that of the innermost module around them, of backward ops that of "
+        "their forward op. Not there for the outermost module itself, and for what it does not hold.",
     ),
     Attribute(
         MODULE_TRAINING,
