@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.analysis.merged_stacks import depths, merge_stacks
+from otel_torchprof.analysis.merged_stacks import MergedStacks, depths, merge_stacks
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.recording import EventKind, Recording, TrackKind
 
@@ -70,8 +70,8 @@ class FoldedStacks:
         self._parent_of, self._frame_of = merged.parent.tolist(), merged.name.tolist()
         is_deeper = depths(tree.parent) >= MAX_DEPTH
         self.cut_events = int(is_deeper[rows].sum())
-        self._own_us = _microseconds(merged.sum_of_rows(np.where(is_deeper, 0, tree.self_ns)))
-        self._deeper_us = _microseconds(merged.sum_of_rows(np.where(is_deeper, tree.self_ns, 0)))
+        self._own_us = _sum_us(merged, np.where(is_deeper, 0, tree.self_ns))
+        self._deeper_us = _sum_us(merged, np.where(is_deeper, tree.self_ns, 0))
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         for node in np.flatnonzero(self._own_us + self._deeper_us).tolist():
@@ -89,8 +89,11 @@ class FoldedStacks:
         return ";".join(reversed(frames))
 
 
-def _microseconds(times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return (times_ns + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
+def _sum_us(merged: MergedStacks, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Of each stack, to the nearest microsecond. Adding up nanoseconds could overflow where times are wrong."""
+    whole_us, rest_ns = np.divmod(times_ns, _NS_PER_MICROSECOND)
+    rest_us = (merged.sum_of_rows(rest_ns) + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
+    return merged.sum_of_rows(whole_us) + rest_us
 
 
 def _label(recording: Recording, name_id: int, placed: frozenset[int]) -> str:

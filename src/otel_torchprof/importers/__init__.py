@@ -43,18 +43,11 @@ def load(
         name, importer = found
         report = ImportReport(name)
         recording = importer.load(file, report)
-        if report.format == "chrome" and _is_empty(recording) and b'"traceEvents"' not in file.read():
-            raise UnreadableInputError(f"{file.path} is JSON, but there is no trace in it")
         if file.truncated:
             report.add_problem("compressed_data_cut_off")
     report.add_problems(recording.problems)
     count_totals(recording, report)
     return recording, report
-
-
-def _is_empty(recording: Recording) -> bool:
-    tables = (recording.events, recording.tracks, recording.counters, recording.memory)
-    return not any(map(len, tables))
 
 
 def _unknown_format(file: InputFile) -> str:

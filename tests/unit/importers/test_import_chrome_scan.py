@@ -69,7 +69,7 @@ DECIMALS = st.decimals(min_value=-(10**15), max_value=10**15, places=5) | st.int
 )
 
 
-@given(st.lists(st.tuples(LABELS, DECIMALS, st.decimals(0, 10**9, places=4)), max_size=6))
+@given(st.lists(st.tuples(LABELS, DECIMALS, st.decimals(0, 10**9, places=4)), min_size=1, max_size=6))
 @example([("a", Decimal("3.0005"), Decimal("2.0005")), ("b", Decimal("3.0015"), Decimal(0))])
 def test_names_and_times_are_those_of_the_text(
     tmp_path_factory: pytest.TempPathFactory, events: list[tuple[str, Decimal, Decimal]]

@@ -10,6 +10,7 @@ for what a file contains.
 
 from __future__ import annotations
 
+from otel_torchprof.errors import UnreadableInputError
 from otel_torchprof.importers.chrome.metadata import allowed_metadata, base_time_ns
 from otel_torchprof.importers.chrome.reader import TraceReader
 from otel_torchprof.importers.chrome.scan import begins_document, scan_trace
@@ -24,7 +25,11 @@ def recognizes(file: InputFile) -> bool:
 
 
 def load(file: InputFile, report: ImportReport) -> Recording:
-    """Reads every event that is whole."""
+    """Reads every event that is whole.
+
+    Raises:
+        UnreadableInputError: there is none, and nothing that says there should be.
+    """
     trace = scan_trace(file, report)
     reader = TraceReader(
         trace.scanner,
@@ -36,4 +41,12 @@ def load(file: InputFile, report: ImportReport) -> Recording:
     for block in trace.take_blocks():
         reader.add(block)
     reader.builder.add_metadata(allowed_metadata(trace.header))
-    return reader.finish()
+    recording = reader.finish()
+    if not trace.is_declared and _is_empty(recording):
+        raise UnreadableInputError(f"{file.path} is JSON, but there is no trace in it")
+    return recording
+
+
+def _is_empty(recording: Recording) -> bool:
+    tables = (recording.events, recording.tracks, recording.counters, recording.memory)
+    return not any(map(len, tables))

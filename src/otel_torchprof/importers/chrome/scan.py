@@ -28,6 +28,8 @@ class ScannedTrace:
     scanner: core.TraceScanner
     blocks: list[core.TraceBlock]
     header: dict[str, Any]
+    is_declared: bool
+    """There are `traceEvents`, if only by name: an array alone may be anything."""
 
     def take_blocks(self) -> Iterator[core.TraceBlock]:
         """The blocks in the order of the file; each is let go of when the next one is asked for."""
@@ -62,7 +64,7 @@ def scan_trace(file: InputFile, report: ImportReport) -> ScannedTrace:
         blocks.clear()
         return _search(file, report)
     header = {name: _plain(value) for name, value in scanner.header.items()}
-    return ScannedTrace(scanner, blocks, header)
+    return ScannedTrace(scanner, blocks, header, scanner.arrays_begun > 0 and not begins_array(file))
 
 
 def _first_character(file: InputFile) -> bytes:
@@ -101,6 +103,7 @@ def _search(file: InputFile, report: ImportReport) -> ScannedTrace:
     content = file.read()
     if content.startswith(_BOM):
         del content[: len(_BOM)]
+    is_declared = b'"traceEvents"' in content
     found = salvage(content, report)
     scanner = _new_scanner()
     blocks: list[core.TraceBlock] = []
@@ -109,7 +112,7 @@ def _search(file: InputFile, report: ImportReport) -> ScannedTrace:
         if number % _BLOCK_EVENTS == 0:
             blocks.append(scanner.take())
     blocks.append(scanner.take())
-    return ScannedTrace(scanner, blocks, found.header)
+    return ScannedTrace(scanner, blocks, found.header, is_declared)
 
 
 def _plain(value: bytes) -> Any:
