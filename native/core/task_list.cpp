@@ -56,7 +56,7 @@ bool TaskList::read(std::vector<std::uint32_t>& os_thread_ids) noexcept {
 
 TaskList::Name TaskList::name_of(std::uint32_t os_thread_id) const noexcept {
   std::array<char, 32> path{};
-  std::snprintf(path.data(), path.size(), "%u/comm", os_thread_id);
+  static_cast<void>(std::snprintf(path.data(), path.size(), "%u/comm", os_thread_id));
   Name name{};
   const int file =
       open_private([&]() noexcept { return ::openat(descriptor_, path.data(), O_RDONLY | O_CLOEXEC); });
