@@ -99,7 +99,7 @@ def _ours() -> Iterator[None]:
 def _add_viztracer(watchers: dict[str, Watcher]) -> str:
     """Returns why it is not measured, empty when it is."""
     try:
-        from viztracer import VizTracer
+        from viztracer import VizTracer  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         return str(error)
     watchers["VizTracer"] = lambda: VizTracer(tracer_entries=10_000_000, verbose=0, output_file=os.devnull)

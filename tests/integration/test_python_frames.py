@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def profile_functions_are_as_before() -> Iterator[None]:
     yield
     after = sys.getprofile(), threading.getprofile()
     sys.setprofile(before[0])
-    threading.setprofile(before[1])  # type: ignore[arg-type]
+    threading.setprofile(before[1])
     assert after == before
 
 
@@ -140,7 +141,7 @@ def test_functions_called_by_ops_lie_inside_them() -> None:
             return x * 2
 
         @staticmethod
-        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        def backward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:
             return gradient * 2
 
     x = torch.ones(2, requires_grad=True)
@@ -300,7 +301,7 @@ def test_a_hook_put_back_by_the_program_goes_on() -> None:
 def test_a_trace_function_sees_what_it_saw_before() -> None:
     lines: list[int] = []
 
-    def trace(frame: FrameType, event: str, _argument: object) -> object:
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
         if frame.f_code is outer.__code__:
             if event == "line":
                 lines.append(frame.f_lineno)
@@ -333,7 +334,7 @@ def test_threads_have_the_function_of_threading_setprofile_too() -> None:
             thread.join()
         assert threading.getprofile() is users
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     assert seen[:2] == ["run", "outer"]
     assert len(named(capture.recording(), "outer")) == 1
 

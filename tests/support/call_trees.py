@@ -49,7 +49,7 @@ class Call:
 
     def lines(self) -> list[tuple[int, str, str, str]]:
         """The tree as depth, kind, name and place of each call: stacks may be too deep to compare trees."""
-        return [(depth, call.kind.name, call.name, call.place) for depth, call in self._walk()]
+        return [(depth, call.kind.name, _comparable_name(call), call.place) for depth, call in self._walk()]
 
     def _walk(self) -> Iterator[tuple[int, Call]]:
         pending = [(0, self)]
@@ -57,6 +57,12 @@ class Call:
             depth, call = pending.pop()
             yield depth, call
             pending += [(depth + 1, below) for below in reversed(call.calls)]
+
+
+def _comparable_name(call: Call) -> str:
+    # Python 3.10 does not tell a tracer qualified names, which recordings have where they can be found.
+    is_qualified = call.kind == EventKind.PYTHON_C or sys.version_info >= (3, 11)
+    return call.name if is_qualified else call.name.rpartition(".")[2]
 
 
 class PlainTracer:
@@ -76,7 +82,7 @@ class PlainTracer:
                 return function()
             finally:
                 sys.setprofile(None)
-                threading.setprofile(None)  # type: ignore[arg-type]
+                threading.setprofile(None)
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         bottom = Call(EventKind.OTHER, "", "")

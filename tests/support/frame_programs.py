@@ -78,13 +78,13 @@ def generator_close_and_throw() -> list[object]:
 
 
 @program
-def coroutines() -> list[int]:
+def coroutines() -> object:
     async def wait(turns: int) -> int:
         for _ in range(turns):
             await asyncio.sleep(0)
         return turns
 
-    async def main() -> list[int]:
+    async def main() -> object:
         return await asyncio.gather(wait(3), wait(1), wait(2))
 
     return asyncio.run(main())
@@ -156,7 +156,10 @@ def exceptions() -> list[str]:
     def fails_at_once() -> None:
         raise LookupError("at once")
 
-    for action in (lambda: fails(4), fails_at_once, lambda: [].index(1), lambda: {}["missing"]):
+    numbers: list[int] = []
+    by_name: dict[str, int] = {}
+    actions = (lambda: fails(4), fails_at_once, lambda: numbers.index(1), lambda: by_name["missing"])
+    for action in actions:
         try:
             action()
         except (ValueError, LookupError) as error:
@@ -206,10 +209,12 @@ def sys_exit() -> object:
         finally:
             str(3)
 
+    code: object = None
     try:
         leave()
     except SystemExit as stop:
-        return stop.code
+        code = stop.code
+    return code
 
 
 @program
@@ -234,7 +239,7 @@ def context_managers() -> list[str]:
 
         def __exit__(self, *_exception: object) -> bool:
             order.append(f"-{self.name}")
-            return self.name == "outer"
+            return self.name == "outer"  # swallows what is raised
 
     @contextlib.contextmanager
     def noted(name: str) -> Iterator[str]:
@@ -244,10 +249,13 @@ def context_managers() -> list[str]:
         finally:
             order.append(name.upper())
 
+    def fail() -> None:
+        raise RuntimeError("through all of them")
+
     with Noted("outer"), noted("a"), contextlib.ExitStack() as stack:
         stack.enter_context(Noted("inner"))
         stack.callback(order.append, "callback")
-        raise RuntimeError("through all of them")
+        fail()
     return order
 
 
@@ -301,7 +309,7 @@ def class_bodies() -> object:
 @program
 def special_methods() -> object:
     class Vector(list[int]):
-        def __add__(self, other: Any) -> Vector:
+        def __add__(self, other: Any) -> Vector:  # type: ignore[override]
             return Vector(map(sum, zip(self, other, strict=True)))
 
         def __getattr__(self, name: str) -> int:

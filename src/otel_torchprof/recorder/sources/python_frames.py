@@ -67,7 +67,8 @@ class _NewThreads:
     def unwatch(self, slot: int) -> None:
         with self._lock:
             self._slots.discard(slot)
-            if not self._slots and threading.getprofile() is self:
+            current: object = threading.getprofile()
+            if not self._slots and current is self:
                 threading.setprofile(self._program_sets)
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
