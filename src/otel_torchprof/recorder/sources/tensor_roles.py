@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import itertools
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
@@ -25,9 +26,10 @@ _NOT_NOTED = "what tensors are for was not noted"
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "hip": 6, "xla": 9, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 _OTHER_DEVICE_TYPE = 20  # privateuseone, under whatever name
 
-_RESERVED = (0,) * 4
 _MAX_OWNER = 0xFFFF
-Note = tuple[int, int, int, int, int, int, int, int, tuple[int, ...]]  # as TENSOR_ROLE_DTYPE
+# Fields of TENSOR_ROLE_DTYPE that a note has, in its order.
+_FIELDS = ("address", "size_bytes", "device_type", "device", "name", "role", "owner")
+Note = tuple[int, ...]
 
 
 class _Label(NamedTuple):
@@ -50,6 +52,7 @@ class TensorRoles(Source):
         torch = importlib.import_module("torch")
         self._torch = torch
         self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+        self._devices: dict[Any, tuple[int, int]] = {}
         self._name_ids: dict[tuple[str, str], int] = {}
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -116,9 +119,14 @@ class TensorRoles(Source):
         self._add(notes)
 
     def _add(self, notes: Iterable[Note]) -> None:
-        records = np.array(list(notes), dtype=TENSOR_ROLE_DTYPE)
-        if self._target is not None and len(records):
-            self._target.capture.add_tensor_roles(records.view(np.uint8))
+        values = np.fromiter(itertools.chain.from_iterable(notes), dtype=np.int64)
+        columns = values.reshape(-1, len(_FIELDS))
+        if self._target is None or not len(columns):
+            return
+        records = np.zeros(len(columns), dtype=TENSOR_ROLE_DTYPE)
+        for place, field in enumerate(_FIELDS):
+            records[field] = columns[:, place]
+        self._target.capture.add_tensor_roles(records.view(np.uint8))
 
     def _tensors_of_modules(self) -> Iterator[Note]:
         for label, role, reference in self._labelled_tensors():
@@ -185,16 +193,22 @@ class TensorRoles(Source):
     def _notes(self, tensor: Any, role: TensorRole, label: _Label, key: str = "") -> Iterator[Note]:
         """One for each storage of the tensor; none for tensors without memory, such as fake ones."""
         try:
-            for part in _parts(tensor, self._torch):
+            name_id, number = self._name_id(label.name, key), role.value
+            for part in _parts(tensor):
                 storage = part.untyped_storage()
-                address, device = storage.data_ptr(), storage.device
+                address = storage.data_ptr()
                 if address:
-                    index = -1 if device.index is None or device.type == "cpu" else device.index
-                    device_type = _DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE)
-                    place = (address, storage.nbytes(), self._name_id(label.name, key), index, device_type)
-                    yield 0, *place, role.value, label.owner, _RESERVED
+                    yield address, storage.nbytes(), *self._device(part.device), name_id, number, label.owner
         except (RuntimeError, ValueError, NotImplementedError, TypeError):
             return  # it has no storage that could be asked
+
+    def _device(self, device: Any) -> tuple[int, int]:
+        """Its c10::DeviceType and number."""
+        known = self._devices.get(device)
+        if known is None:
+            index = -1 if device.index is None or device.type == "cpu" else device.index
+            known = self._devices[device] = (_DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE), index)
+        return known
 
     def _name_id(self, name: str, key: str) -> int:
         known = self._name_ids.get((name, key))
@@ -220,9 +234,9 @@ def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
     return found
 
 
-def _parts(tensor: Any, torch: ModuleType) -> Iterable[Any]:
-    """The plain tensors that hold a tensor's data."""
-    if tensor.layout is torch.sparse_coo:
+def _parts(tensor: Any) -> Iterable[Any]:
+    """The tensors with a storage of their own that hold a tensor's data."""
+    if tensor.is_sparse:
         return (tensor._indices(), tensor._values())
     return (getattr(tensor, "_local_tensor", tensor),)
 
