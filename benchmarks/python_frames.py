@@ -102,7 +102,18 @@ def _add_viztracer(watchers: dict[str, Watcher]) -> str:
         from viztracer import VizTracer  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
         return str(error)
-    watchers["VizTracer"] = lambda: VizTracer(tracer_entries=10_000_000, verbose=0, output_file=os.devnull)
+
+    @contextlib.contextmanager
+    def traced() -> Iterator[None]:
+        tracer = VizTracer(tracer_entries=10_000_000, verbose=0)
+        tracer.start()
+        try:
+            yield
+        finally:
+            tracer.stop()
+            tracer.clear()
+
+    watchers["VizTracer"] = traced
     return ""
 
 
