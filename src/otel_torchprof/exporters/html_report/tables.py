@@ -40,7 +40,7 @@ class EventGroups:
 
 def group_events(recording: Recording, names: NameGroups) -> EventGroups:
     """Groups all events of a recording."""
-    name_id, kind, first_row, calls, total_ns, self_ns, _damaged = recording.native.averages(
+    name_id, kind, first_row, calls, total_ns, self_ns, *_more = recording.native.averages(
         recording.tree().native, False, False, None
     )
     keys = names.group_of_id[name_id] * _KINDS + kind
