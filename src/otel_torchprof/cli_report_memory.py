@@ -26,8 +26,11 @@ def print_memory(console: Console, recording: Recording) -> None:
                 f"{duration(peak.time_ns - recording.start_ns)} after the start"
             )
         )
-        categories = [(category.label, None, held) for category, held in peak.by_category.items() if held]
-        console.print(_table("category", sorted(categories, key=lambda row: -row[2]), peak.total_bytes))
+        categories: list[tuple[str, int | None, int]] = [
+            (category.label, None, held) for category, held in peak.by_category.items() if held
+        ]
+        categories.sort(key=lambda row: -row[2])
+        console.print(_table("category", categories, peak.total_bytes))
         for heading, shares in (
             ("operator", peak.by_operator),
             ("module", peak.by_module),

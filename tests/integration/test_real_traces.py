@@ -20,7 +20,6 @@ from tests.support.test_data import DATA, needs_data
 FILES = sorted(path for path in DATA.rglob("*") if path.is_file() and path.suffix != ".md")
 KINETO = [path for path in FILES if path.parent.name == "kineto" and "execution_trace" not in path.name]
 NO_TRACES = {
-    "memory_forward_fp32_128.pickle": "pickle",
     "profile.otlp": "neither a recording nor a trace",
     "simple_add_execution_trace.json.gz": "no trace in it",
     "events.json": "no trace in it",

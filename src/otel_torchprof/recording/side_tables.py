@@ -81,8 +81,8 @@ TENSOR_DTYPE = np.dtype(
 )
 
 # What the program's own objects held at a moment: `role` is a `TensorRole`, `address` and `size_bytes` are
-# those of the storage, `name` is a string id (of optimizer state its overload is the key), `owner` numbers the
-# model or optimizer.
+# those of the storage, `name` is a string id (of optimizer state its overload is the key), `owner` numbers
+# the model or optimizer.
 TENSOR_ROLE_DTYPE = np.dtype(
     [
         ("time_ns", "<i8"),
