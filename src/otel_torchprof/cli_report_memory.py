@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -26,10 +27,8 @@ def print_memory(console: Console, recording: Recording) -> None:
                 f"{duration(peak.time_ns - recording.start_ns)} after the start"
             )
         )
-        categories: list[tuple[str, int | None, int]] = [
-            (category.label, None, held) for category, held in peak.by_category.items() if held
-        ]
-        categories.sort(key=lambda row: -row[2])
+        used = sorted(peak.by_category.items(), key=lambda item: -item[1])
+        categories = [(category.label, None, held) for category, held in used if held]
         console.print(_table("category", categories, peak.total_bytes))
         for heading, shares in (
             ("operator", peak.by_operator),
@@ -50,7 +49,7 @@ def _innermost(name: str) -> str:
     return " < ".join(frames[:_MAX_FRAMES]) + (" < ..." if len(frames) > _MAX_FRAMES else "")
 
 
-def _table(heading: str, rows: list[tuple[str, int | None, int]], whole_bytes: int) -> Table:
+def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(f"at the peak, by {heading}", overflow="ellipsis", no_wrap=True)
     for column in ("blocks", "bytes", "share"):
