@@ -314,16 +314,17 @@ SPAN_ATTRIBUTES = (
         "int",
         "",
         _COUNTED,
-        "What a perf event counted: on the thread, in a step on all threads. The name ends in that of the event, "
-        "its letters made small and whatever is neither letter nor digit an underscore: `cache-misses` is "
-        "`torch.cpu.cache_misses`, `cycles:u` is `torch.cpu.cycles_u`. `task_clock` and `cpu_clock` are ns.",
+        "What a perf event counted: on the thread, in a step on all threads. The name ends in that of the "
+        "event, its letters made small and whatever is neither letter nor digit an underscore: `cache-misses` "
+        "is `torch.cpu.cache_misses`, `cycles:u` is `torch.cpu.cycles_u`. `task_clock` and `cpu_clock` are ns.",
     ),
     Attribute(
         CPU_ESTIMATED,
         "string[]",
         "",
         _COUNTED,
-        "Those of the attributes above that were scaled up, as the event had to share the processor's counters.",
+        "Those of the attributes above that were scaled up, as the event had to share the processor's "
+        "counters.",
     ),
 )
 

@@ -126,10 +126,12 @@ def kernels_of(recording: Recording) -> Counter[Any]:
         if columns.kind[row] not in WORK:
             continue
         launcher = launchers.get(row)
-        called = launcher and (recording.event_name(launcher), int(columns.start_ns[launcher]))
+        called = None
+        if launcher is not None:
+            called = (recording.event_name(launcher), int(columns.start_ns[launcher]))
         stream = recording.tracks[columns.track[row]].thread_id
-        times = (int(columns.start_ns[row]), int(columns.end_ns[row]))
-        kernels[(recording.event_name(row)[:200], *times, stream, called)] += 1
+        start_ns, end_ns = int(columns.start_ns[row]), int(columns.end_ns[row])
+        kernels[(recording.event_name(row)[:200], start_ns, end_ns, stream, called)] += 1
     return kernels
 
 

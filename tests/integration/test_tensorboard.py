@@ -96,7 +96,7 @@ def test_the_memory_view_is_that_of_kinetos_export(tmp_path: Path) -> None:
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities, profile_memory=True) as profiler:
         capture.start()
-        run_steps(1)
+        run_steps(1, at_end_of_step=lambda: None)
         recording = capture.stop()
     profiler.export_chrome_trace(str(tmp_path / "kineto.pt.trace.json"))
     export(recording, tmp_path / "run", "tensorboard")

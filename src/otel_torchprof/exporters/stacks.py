@@ -90,7 +90,7 @@ class FoldedStacks:
 
 
 def _sum_us(merged: MergedStacks, times_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Of each stack, to the nearest microsecond. Adding up nanoseconds could overflow where times are wrong."""
+    """Of each stack, to the nearest microsecond. Sums of nanoseconds could overflow where times are wrong."""
     whole_us, rest_ns = np.divmod(times_ns, _NS_PER_MICROSECOND)
     rest_us = (merged.sum_of_rows(rest_ns) + _NS_PER_MICROSECOND // 2) // _NS_PER_MICROSECOND
     return merged.sum_of_rows(whole_us) + rest_us

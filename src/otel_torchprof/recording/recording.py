@@ -207,7 +207,7 @@ class Recording:
         return self._tree
 
     def stack_of(self, row: int) -> tuple[StackFrame, ...]:
-        """The Python functions that an event ran in, innermost first; a function's own stack begins with itself.
+        """The Python functions that an event ran in, innermost first; a function's own begins with itself.
 
         Empty unless recorded with `with_stack`.
         """

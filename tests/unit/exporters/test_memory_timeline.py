@@ -67,7 +67,8 @@ def test_what_was_there_before_has_no_time(recording_of: Make, tmp_path: Path) -
 
 
 def test_a_recording_without_memory_gives_empty_files(tmp_path: Path) -> None:
-    for name, expected in (("t.json", [[], []]), ("t.raw.json", [])):
+    empty: dict[str, list[object]] = {"t.json": [[], []], "t.raw.json": []}
+    for name, expected in empty.items():
         export(Recording.empty(), tmp_path / name, "memory-timeline")
         assert json.loads((tmp_path / name).read_text()) == expected
     export(Recording.empty(), tmp_path / "t.html", "memory-timeline")

@@ -48,5 +48,4 @@ def load(file: InputFile, report: ImportReport) -> Recording:
 
 
 def _is_empty(recording: Recording) -> bool:
-    tables = (recording.events, recording.tracks, recording.counters, recording.memory)
-    return not any(map(len, tables))
+    return not (len(recording) or recording.tracks or len(recording.counters) or len(recording.memory))
