@@ -14,12 +14,14 @@ from otel_torchprof.recorder.steps import StepSource, process_steps
 from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
 
 if TYPE_CHECKING:
-    from torch.autograd.profiler import record_function as record_function
+    from torch.autograd.profiler import record_function
     from typing_extensions import Self
 
     from otel_torchprof.recorder.capture import Capture
     from otel_torchprof.recording import Recording
     from otel_torchprof.torch_fallback import TorchCapture
+
+__all__ = ["Recorder", "profile", "record_function"]
 
 Recorder = Literal["native", "torch"]
 

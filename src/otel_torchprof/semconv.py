@@ -315,8 +315,9 @@ SPAN_ATTRIBUTES = (
         "",
         _COUNTED,
         "What a perf event counted: on the thread, in a step on all threads. The name ends in that of the "
-        "event, its letters made small and whatever is neither letter nor digit an underscore: `cache-misses` "
-        "is `torch.cpu.cache_misses`, `cycles:u` is `torch.cpu.cycles_u`. `task_clock` and `cpu_clock` are ns.",
+        "event, its letters made small and whatever is neither letter nor digit an underscore: "
+        "`cache-misses` is `torch.cpu.cache_misses`, `cycles:u` is `torch.cpu.cycles_u`. `task_clock` and "
+        "`cpu_clock` are ns.",
     ),
     Attribute(
         CPU_ESTIMATED,
