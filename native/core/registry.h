@@ -46,7 +46,8 @@ class Registry {
   Ended end_elsewhere(std::uint32_t slot, ThreadBuffer& ender, const void* key, std::uint64_t end_ticks,
                       bool is_async) noexcept;
 
-  // The ordinal of a running thread in a recording, its track made if need be; 0 when there is no room for it.
+  // The ordinal of a running thread in a recording, its track made if need be; 0 when there is no room for
+  // it.
   [[nodiscard]] std::uint32_t ordinal_of(std::uint32_t slot, ActiveRecording& recording,
                                          std::uint32_t os_thread_id) noexcept;
   // Ends the Python frames of a thread that cannot enter or leave one now.

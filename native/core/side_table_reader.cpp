@@ -5,8 +5,8 @@ namespace {
 
 // `times` and `tracks` of counters and memory mean the same and are converted alike.
 template <typename Record>
-[[nodiscard]] bool convert(Record& record, std::int64_t lowest_event, std::uint64_t events_count, TimeReader& times, TrackReader& tracks,
-                           ProblemCounts& problems) {
+[[nodiscard]] bool convert(Record& record, std::int64_t lowest_event, std::uint64_t events_count,
+                           TimeReader& times, TrackReader& tracks, ProblemCounts& problems) {
   if (record.event < lowest_event || record.event >= static_cast<std::int64_t>(events_count)) {
     problems.add(ReadProblem::kSideRowWithoutEvent);
     return false;
