@@ -246,6 +246,7 @@ void visit_counted(const SpanPlan& plan, const CountedOver& counted, Sink& sink)
     sink.integer(plan.counter_attributes[total.attribute], total.value);
   }
   std::vector<std::string_view> estimated;
+  estimated.reserve(counted.estimated.size());
   for (const std::uint32_t attribute : counted.estimated) {
     estimated.push_back(plan.counter_attributes[attribute]);
   }
