@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from otel_torchprof import importers
 from otel_torchprof.errors import UnreadableInputError
 from otel_torchprof.importers import ImportReport
+from otel_torchprof.importers.cuda_rows import USER_SCOPE
 from otel_torchprof.recording import EventKind, MemoryFlags, Recording
 from tests.support.snapshots import (
     BASE,
@@ -212,6 +213,8 @@ def test_annotations_are_scopes_and_moments(read: Read) -> None:
         )
     }
     assert spans == {"step": (1, 5), "left open": (2, 9), "mark": (6, 6), "epoch 2": (9, 9)}
+    # Without the scope they would be ops again once they went through OTLP.
+    assert (recording.events.scope == USER_SCOPE).all()
     assert report.problems == {"begin_without_end": 1}
 
 

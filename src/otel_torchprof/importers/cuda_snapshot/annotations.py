@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_torchprof.importers.columns import EventDraft
+from otel_torchprof.importers.cuda_rows import USER_SCOPE
 from otel_torchprof.importers.cuda_snapshot.schema import Entry, label_of, time_of
 from otel_torchprof.importers.report import ImportReport
 from otel_torchprof.recording import EventFlags, EventKind, RecordingBuilder, TrackKind
@@ -27,7 +28,7 @@ def add_annotations(
     open_starts: dict[str, list[int]] = {}
 
     def add(name: str, start_ns: int, end_ns: int, flags: int = 0) -> None:
-        draft.add(start_ns, end_ns, builder.add_name(name), track, EventKind.USER, flags=flags)
+        draft.add(start_ns, end_ns, builder.add_name(name), track, EventKind.USER, USER_SCOPE, flags=flags)
 
     for entry in entries:
         name, time_ns, stage = label_of(entry), max(time_of(entry), 0), entry.get("stage")

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.importers.columns import EventDraft
+from otel_torchprof.importers.cuda_rows import USER_SCOPE
 from otel_torchprof.importers.cuda_snapshot.annotations import add_annotations
 from otel_torchprof.importers.cuda_snapshot.frames import FrameSlices
 from otel_torchprof.importers.cuda_snapshot.memory_rows import MemoryRows
@@ -112,7 +113,8 @@ class DeviceHistory:
 
     def _mark(self, name: str, time_ns: int, kind: EventKind = EventKind.OTHER) -> None:
         name_id = self._builder.add_name(name)
-        self._draft.add(time_ns, time_ns, name_id, self._track, kind, flags=EventFlags.INSTANT)
+        scope = USER_SCOPE if kind == EventKind.USER else 0
+        self._draft.add(time_ns, time_ns, name_id, self._track, kind, scope, flags=EventFlags.INSTANT)
 
 
 def _rising_times(trace: list[Entry], report: ImportReport) -> list[int]:
