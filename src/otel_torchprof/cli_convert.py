@@ -146,7 +146,7 @@ def _print(done: Sequence[Conversion], failures: Sequence[str], *, as_json: bool
         return
     console = OutputConsole()
     for item in done:
-        counts = _listed({**item.written, "size_bytes": 0})
+        counts = _listed({**item.written, "size_bytes": 0}) or "nothing of it in the input"
         console.print(
             cell(f"{item.output}: {item.output_format}, {counts}, {size(item.written.get('size_bytes', 0))}")
         )

@@ -52,12 +52,13 @@ def _innermost(name: str) -> str:
 def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column(f"at the peak, by {heading}", overflow="ellipsis", no_wrap=True)
-    for column in ("blocks", "bytes", "share"):
+    with_blocks = any(blocks is not None for _, blocks, _ in rows)
+    for column in (*(["blocks"] if with_blocks else []), "bytes", "share"):
         table.add_column(column, justify="right", no_wrap=True)
     for name, blocks, held in rows:
         share = held / whole_bytes if whole_bytes else 0.0
-        blocks_text = "" if blocks is None else f"{blocks:,}"
-        table.add_row(cell(name or "(none)"), blocks_text, size(held), f"{share:.1%}")
+        counted = [f"{blocks or 0:,}"] if with_blocks else []
+        table.add_row(cell(name or "(none)"), *counted, size(held), f"{share:.1%}")
     return table
 
 

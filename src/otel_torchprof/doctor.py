@@ -204,7 +204,7 @@ def check_exporters(environ: Mapping[str, str]) -> Check:
 def check_gpu(_environ: Mapping[str, str]) -> Check:
     present = Path("/dev/nvidiactl").exists()
     seen = "an NVIDIA GPU is there" if present else "no NVIDIA GPU"
-    return Check("GPU events", "off", f"{seen}; this version records CPU ops only")
+    return Check("GPU events", "off", f"{seen}; this version records no kernels, of CUDA only its memory")
 
 
 def check_recording_folder(environ: Mapping[str, str]) -> Check:

@@ -74,6 +74,15 @@ def test_a_recording_without_memory_gives_empty_files(tmp_path: Path) -> None:
     export(Recording.empty(), tmp_path / "t.html", "memory-timeline")
 
 
+def test_the_command_line_says_that_there_is_no_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Recording.empty().save(tmp_path / "empty.tprof")
+    page = tmp_path / "out.memory.html"
+    assert main(["convert", str(tmp_path / "empty.tprof"), str(page)]) == 0
+    assert f"{page}: memory-timeline, nothing of it in the input, " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["t.txt", "t.html.gz", "t"])
 def test_a_name_that_does_not_tell_the_form_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(TorchprofError, match="does not tell the form"):
@@ -103,6 +112,7 @@ def test_the_command_line_shows_a_snapshot(tmp_path: Path, capsys: pytest.Captur
     assert main(["report", str(path)]) == 0
     text = capsys.readouterr().out
     assert "memory of cuda:0: peak 9.0 KiB" in text
+    assert "at the peak, by category    bytes   share\n" in text  # a category has no number of blocks
     assert "backward (/app/train.py:1) < <module> (/app/train.py:2)" in text
     assert main(["report", str(path), "--json"]) == 0
     (device,) = json.loads(capsys.readouterr().out)["memory"]
