@@ -28,7 +28,7 @@ def module_table(rows: Sequence[ModuleRow]) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            cell(_INDENT * row.depth + (row.path or "(root)" if not row.depth else row.path or "(not held)")),
+            cell(_INDENT * row.depth + (row.path or "(root)" if not row.depth else row.path or "(no path)")),
             cell(row.class_name),
             f"{row.calls:,}",
             duration(row.forward_ns),

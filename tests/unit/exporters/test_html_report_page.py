@@ -62,6 +62,11 @@ def page_of(recording: Recording, tmp_path: Path, title: str = "a recording") ->
     return Page(path.read_bytes())
 
 
+def test_the_path_may_be_text(tmp_path: Path) -> None:
+    write_report(training_recording(), str(tmp_path / "page.html"))
+    assert Page((tmp_path / "page.html").read_bytes()).data["title"] == "page.html"
+
+
 def test_hostile_names_add_no_element(tmp_path: Path) -> None:
     harmless = page_of(training_recording(), tmp_path)
     hostile = page_of(hostile_recording(), tmp_path, title=HOSTILE_NAMES[0])

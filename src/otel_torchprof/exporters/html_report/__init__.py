@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,7 @@ _NO_PROBLEMS: Mapping[str, int] = {}
 
 def write_report(
     recording: Recording,
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     title: str | None = None,
     problems: Mapping[str, int] = _NO_PROBLEMS,
@@ -35,6 +36,7 @@ def write_report(
     Raises:
         OSError: writing failed; nothing was left behind.
     """
+    path = Path(path)
     data = report_data(recording, title=path.name if title is None else title, problems=problems)
     page = make_page(data)
     with OutputFile(path) as file:

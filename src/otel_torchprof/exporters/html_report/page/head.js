@@ -8,10 +8,10 @@ function showHead() {
   const figures = [
     ["duration", duration(facts.duration_ns)],
     ["events", count(facts.events)],
-    ["threads", count(facts.threads)],
+    [facts.threads === 1 ? "thread" : "threads", count(facts.threads)],
   ];
   if (data.steps.count) {
-    figures.push(["steps", count(data.steps.count)]);
+    figures.push([data.steps.count === 1 ? "step" : "steps", count(data.steps.count)]);
     if (data.steps.count > 1) figures.push(["median step", duration(data.steps.median_ns)]);
   }
   figures.push(...deviceFigures(data.devices));
