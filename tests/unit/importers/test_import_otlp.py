@@ -15,6 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
+from otel_torchprof.exporters import export
 from otel_torchprof.importers import ImportReport, UnreadableInputError, load
 from otel_torchprof.importers.inputs_encoding import InputsEncoder
 from otel_torchprof.recording import (
@@ -184,6 +185,18 @@ def test_a_damaged_line_costs_only_itself(tmp_path: Path) -> None:
     )
     assert len(recording) == 2 * len(one)
     assert report.problems["malformed_message"] == 1
+
+
+def test_a_trace_may_begin_at_zero(tmp_path: Path) -> None:
+    builder = RecordingBuilder()
+    track = builder.add_track("main", process_id=77, thread_id=78)
+    builder.add_event("aten::mm", 0, 200, track=track)
+    builder.add_event("mark", 0, 0, track=track, kind=EventKind.OTHER, flags=EventFlags.INSTANT)
+    path = tmp_path / "zero.otlp"
+    export(builder.finish(), path)
+    recording, report = load(path)
+    assert times(recording) == {"aten::mm": (0, 200), "mark": (0, 0)}
+    assert report.problems == {}
 
 
 def test_foreign_spans_lie_on_a_track_a_trace(tmp_path: Path) -> None:

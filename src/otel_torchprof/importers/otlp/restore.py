@@ -29,6 +29,7 @@ from otel_torchprof.recording import (
 _MAX_TIME_NS = (1 << 62) - 1
 _INT32 = (1 << 31) - 1
 _UINT32 = (1 << 32) - 1
+_DAY_NS = 86_400_000_000_000
 _STEP_SPAN_NAME = "torch.step"
 _CAPTURE_SPAN_NAME = "torch.capture"
 _ON_DEVICE = frozenset(
@@ -40,6 +41,7 @@ _SCOPES = (
     "build_feature", "lite_interpreter", "user_scope", "static_runtime_op", "static_runtime_model",
 )  # fmt: skip
 _USER_SCOPE = _SCOPES.index("user_scope")
+_OURS = frozenset({semconv.SCOPE, semconv.EVENT_KIND, semconv.CUDA_STREAM_ID})
 _LINK_TYPES = {
     "forward_backward": LinkType.FORWARD_BACKWARD,
     "launch": LinkType.LAUNCH,
@@ -103,7 +105,7 @@ class SpanRestorer:
         return recording
 
     def _add_span(self, span: Span, process: int, service: str) -> None:
-        if not 0 < span.start_ns <= _MAX_TIME_NS:
+        if not (0 < span.start_ns <= _MAX_TIME_NS or _begins_at_zero(span)):
             self._report.add_problem("no_time")
             return
         if not span.start_ns <= span.end_ns <= _MAX_TIME_NS:
@@ -236,6 +238,12 @@ def _is_root(span: Span) -> bool:
     """An event that is called like a step has a scope or, on a device, a kind; roots have neither."""
     is_event = semconv.SCOPE in span.attributes or semconv.EVENT_KIND in span.attributes
     return span.name in {_STEP_SPAN_NAME, _CAPTURE_SPAN_NAME} and not is_event
+
+
+def _begins_at_zero(span: Span) -> bool:
+    """Traces without an epoch may begin at 0, and so do our spans of them; elsewhere 0 is no time."""
+    is_ours = _is_root(span) or not _OURS.isdisjoint(span.attributes)
+    return span.start_ns == 0 and 0 <= span.end_ns < _DAY_NS and is_ours
 
 
 def _kind(attributes: Attributes) -> EventKind | None:
