@@ -17,6 +17,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t word) noexcept {
   return hash ^ (hash >> 32U);
 }
 
+// Returns the end of the copy. A string_view of nothing may have no address to copy from.
+char* copy_bytes(std::string_view bytes, char* to) noexcept {
+  return bytes.empty() ? to : std::copy(bytes.begin(), bytes.end(), to);
+}
+
 std::uint64_t mix_bytes(std::uint64_t hash, std::string_view bytes) noexcept {
   hash = mix(hash, bytes.size());
   std::uint64_t word = 0;
@@ -26,7 +31,7 @@ std::uint64_t mix_bytes(std::uint64_t hash, std::string_view bytes) noexcept {
     bytes.remove_prefix(sizeof(word));
   }
   word = 0;
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(&word));
+  copy_bytes(bytes, reinterpret_cast<char*>(&word));
   return mix(hash, word);
 }
 
@@ -88,9 +93,7 @@ const StringEntry* StringTable::append(const Name& name) noexcept {
                                        .name_bytes = static_cast<std::uint32_t>(name.name.size()),
                                        .overload_bytes = static_cast<std::uint32_t>(name.overload.size()),
                                        .reserved = 0};
-  auto* text = reinterpret_cast<char*>(room + sizeof(StringEntry));
-  text = std::copy(name.name.begin(), name.name.end(), text);
-  std::copy(name.overload.begin(), name.overload.end(), text);
+  copy_bytes(name.overload, copy_bytes(name.name, reinterpret_cast<char*>(room + sizeof(StringEntry))));
   cursor_.commit_bytes(size_bytes);
   return entry;
 }
