@@ -95,7 +95,8 @@ TEST_CASE("the length of a message is patched in, whatever room was kept for it"
       out.varint_field(3, 300);
       const auto outer = out.begin_message(1, kept_bytes);
       const auto inner = out.begin_message(2, kept_bytes);
-      out.append(std::string(content_bytes, '\0'));
+      const std::string content(content_bytes, '\0');
+      out.write(content_bytes, [&](ProtobufCursor& cursor) { cursor.bytes(content); });
       out.end_message(inner);
       out.end_message(outer);
       out.fixed32_field(16, 1);

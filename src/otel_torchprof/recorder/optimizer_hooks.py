@@ -9,7 +9,6 @@ out again, because somebody wrapped it in turn, stays as a call through.
 from __future__ import annotations
 
 import functools
-import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any
 from weakref import WeakSet
 
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
 from otel_torchprof.recorder.steps import StepSource, StepTracker
 from otel_torchprof.recorder.weak_identity_map import WeakIdentityMap
 
@@ -55,7 +55,7 @@ class OptimizerHooks:
             staticmethod(functools.wraps(hook_step)(lambda step: self._wrap_step(hook_step(step)))),
         )
         used_classes = [
-            cls for cls in _subclasses(optimizer_class) if getattr(vars(cls).get("step"), "hooked", False)
+            cls for cls in subclasses_of(optimizer_class) if getattr(vars(cls).get("step"), "hooked", False)
         ]
         for cls in used_classes:
             self._patch(cls, "step", self._wrap_step(cls.step))
@@ -72,7 +72,7 @@ class OptimizerHooks:
             if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
         self._patches.clear()
-        for cls in _subclasses(self._torch.optim.Optimizer):
+        for cls in subclasses_of(self._torch.optim.Optimizer):
             step = vars(cls).get("step")
             if step in self._step_wrappers:
                 step.__wrapped__.hooked = True
@@ -89,9 +89,7 @@ class OptimizerHooks:
 
     def _wrap_replaced_steps(self) -> None:
         """Wrap the step() that a learning rate scheduler put into optimizers before now."""
-        classes = set(_subclasses(self._torch.optim.Optimizer))
-        # type() and not isinstance(), which would run code of lazy proxies.
-        for optimizer in [thing for thing in gc.get_objects() if type(thing) in classes]:
+        for optimizer in objects_of(set(subclasses_of(self._torch.optim.Optimizer))):
             step = vars(optimizer).get("step")
             if step is not None:
                 optimizer.step = self._wrap_step(step, weakref.ref(optimizer))
@@ -234,10 +232,3 @@ class _ThreadState(threading.local):
 
 def _parts(optimizer: Any) -> int:
     return max(1, len(optimizer.param_groups))
-
-
-def _subclasses(cls: type) -> Iterator[Any]:
-    subclass: type
-    for subclass in cls.__subclasses__():
-        yield subclass
-        yield from _subclasses(subclass)

@@ -76,6 +76,7 @@ class StepTracker:
         self._held = False
         self._links = b""
         self._begun = False
+        self._has_announced = False  # a boundary, since the last beginning
 
     @property
     def current(self) -> int:
@@ -104,6 +105,7 @@ class StepTracker:
         with self._lock:
             if self._begun:
                 self._current += 1
+                self._has_announced = False
                 for requester in self._requesters.values():
                     requester.count = self._current + requester.in_open_round
             self._begun = True
@@ -195,7 +197,7 @@ class StepTracker:
             self._source_at_boundary < source and self._backwards_at_boundary == self._backwards
         )
         # It belongs to the iteration whose boundary was announced too early, not knowing of it.
-        late = self._current > 0 and (peers_closed_it or lower_source_closed_it)
+        late = self._has_announced and (peers_closed_it or lower_source_closed_it)
         requester = _Requester(source, self._current - late, self._backwards_at_boundary, parts)
         requester.missing = True
         self._requesters[owner] = requester
@@ -250,6 +252,7 @@ class StepTracker:
         if number <= self._current:
             return None
         self._current = number
+        self._has_announced = True
         self._backwards_at_boundary = self._backwards
         self._source_at_boundary = self._source
         for requester in requesters:

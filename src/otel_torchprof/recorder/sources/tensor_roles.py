@@ -7,7 +7,6 @@ after (its state may be new), and at the boundary of a step in which no optimize
 
 from __future__ import annotations
 
-import gc
 import importlib
 import itertools
 import weakref
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
 from otel_torchprof.recorder.sources.source import Source, SourceTarget
 from otel_torchprof.recording import TENSOR_ROLE_DTYPE, TensorRole
 
@@ -220,18 +220,13 @@ class TensorRoles(Source):
 
 def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
     """Modules and optimizers that the program has made so far."""
-    module_class, optimizer_class = torch.nn.Module, torch.optim.Optimizer
-    place_of_type: dict[type, int] = {}
-    found: tuple[list[Any], list[Any]] = ([], [])
-    for thing in gc.get_objects():
-        kind = type(thing)  # not isinstance(), which would run code of lazy proxies
-        place = place_of_type.get(kind)
-        if place is None:
-            is_module, is_optimizer = issubclass(kind, module_class), issubclass(kind, optimizer_class)
-            place = place_of_type[kind] = 0 if is_module else 1 if is_optimizer else -1
-        if place >= 0:
-            found[place].append(thing)
-    return found
+    module_classes = set(subclasses_of(torch.nn.Module))
+    optimizer_classes = set(subclasses_of(torch.optim.Optimizer))
+    found = objects_of(module_classes | optimizer_classes)
+    return (
+        [thing for thing in found if type(thing) in module_classes],
+        [thing for thing in found if type(thing) not in module_classes],
+    )
 
 
 def _parts(tensor: Any) -> Iterable[Any]:
