@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 from weakref import WeakSet
@@ -63,7 +63,7 @@ class OptimizerHooks:
             self._wrap_replaced_steps()
         scaler_class = torch.amp.GradScaler
         self._patch(scaler_class, "step", self._wrap_scaler_step(scaler_class.step))
-        for cls in (scaler_class, *_subclasses(scaler_class)):
+        for cls in subclasses_of(scaler_class):
             self._patch_scaler_update(cls)
 
     def remove(self) -> None:

@@ -195,6 +195,8 @@ class TensorRoles(Source):
         try:
             name_id, number = self._name_id(label.name, key), role.value
             for part in _parts(tensor):
+                if hasattr(part, "fake_mode"):  # a FakeTensor: asked for an address, torch warns the program
+                    continue
                 storage = part.untyped_storage()
                 address = storage.data_ptr()
                 if address:
