@@ -7,6 +7,8 @@ from __future__ import annotations
 import gc
 import os
 import re
+import subprocess
+import sys
 import threading
 import weakref
 from collections import Counter
@@ -319,6 +321,27 @@ def test_modules_without_real_parameters_are_described_as_far_as_it_goes() -> No
     (module,) = recording.metadata["modules.0"]
     assert module["class"] == "Odd"
     assert "parameter_count" not in module
+
+
+def test_a_model_of_fake_tensors_gives_no_warning() -> None:
+    # In a process of its own: torch warns once.
+    program = """
+import warnings, torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from otel_torchprof import profile
+warnings.simplefilter("ignore")
+with FakeTensorMode():
+    model = torch.nn.Linear(3, 3)
+    batch = torch.ones(2, 3)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    with profile(with_modules=True, profile_memory=True, record_shapes=True):
+        model(batch)
+assert not caught, [str(warning.message) for warning in caught]
+"""
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_calls_that_end_in_any_order() -> None:

@@ -46,8 +46,15 @@ def _describe(module: Any) -> dict[str, Any]:
         )
         own = list(module.named_parameters(recurse=False))[:_MAX_PARAMETERS]
         described["parameters"] = [
-            [name, parameter.untyped_storage().data_ptr(), parameter.nbytes] for name, parameter in own
+            [name, _storage_address(parameter), parameter.nbytes] for name, parameter in own
         ]
     except Exception:
         pass
     return described
+
+
+def _storage_address(tensor: Any) -> int:
+    if hasattr(tensor, "fake_mode"):  # a FakeTensor: asked for an address, torch warns the program
+        return 0
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
