@@ -167,7 +167,7 @@ class ProtobufWriter {
 
  private:
   void reserve(std::size_t more_bytes) {
-    if (size_ + more_bytes > capacity_) [[unlikely]]
+    if (data_ == nullptr || size_ + more_bytes > capacity_) [[unlikely]]
       grow(size_ + more_bytes);
   }
 

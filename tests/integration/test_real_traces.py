@@ -72,9 +72,20 @@ def test_counts_are_those_of_an_independent_reader(path: Path) -> None:
     assert report.counts["kernels"] == sum(event["cat"] in KERNELS for event in slices)
     assert report.counts["memory_events"] == len(memory)
     assert report.counts["steps"] == len(steps)
-    assert Counter(map(recording.event_name, range(len(recording)))) == Counter(
+    assert Counter(written_name(recording, row) for row in range(len(recording))) == Counter(
         event["name"] for event in slices + instants
     )
+
+
+def written_name(recording: Recording, row: int) -> str:
+    """As Kineto writes it: what Python called with its place or kind, which a recording keeps beside the name."""
+    name, place = recording.event_name(row), recording.overload_name(int(recording.events.name[row]))
+    if recording.events.kind[row] == EventKind.PYTHON_C and not name.startswith("<"):
+        return f"<built-in function {name}>"
+    if recording.events.kind[row] != EventKind.PYTHON or not place:
+        return name
+    file, line = place.rsplit(":", 1)
+    return f"{file}({line}): {name}"
 
 
 def launcher_ids(slices: list[dict[str, Any]]) -> tuple[set[Any], set[Any]]:

@@ -53,7 +53,10 @@ def record_loop(folder: Path) -> tuple[Path, Path]:
     """The trace files of one loop, recorded by both at once: ours and Kineto's."""
     capture = Capture(options=CaptureOptions(record_shapes=True))
     with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        # Without a schedule it marks no steps.
+        schedule=torch.profiler.schedule(wait=0, warmup=0, active=STEPS + 1),
+        record_shapes=True,
     ) as profiler:
         capture.start()
         capture.begin_step(0)

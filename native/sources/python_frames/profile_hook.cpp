@@ -10,7 +10,9 @@
 #include "core/frame_hooks.h"
 
 // PyEval_SetProfile for any thread. CPython exports it for cProfile; its headers declare it up to 3.11.
+#if PY_VERSION_HEX >= 0x030C0000
 extern "C" int _PyEval_SetProfile(PyThreadState* thread, Py_tracefunc function, PyObject* object);
+#endif
 
 namespace torchprof {
 namespace {
