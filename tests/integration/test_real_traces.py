@@ -78,7 +78,7 @@ def test_counts_are_those_of_an_independent_reader(path: Path) -> None:
 
 
 def written_name(recording: Recording, row: int) -> str:
-    """As Kineto writes it: what Python called with its place or kind, which a recording keeps beside the name."""
+    """As Kineto writes it: what Python called with its place or kind, which a recording keeps beside it."""
     name, place = recording.event_name(row), recording.overload_name(int(recording.events.name[row]))
     if recording.events.kind[row] == EventKind.PYTHON_C and not name.startswith("<"):
         return f"<built-in function {name}>"
