@@ -346,11 +346,12 @@ class Walk {
   }
 
   void get(std::uint64_t index) {
-    if (index >= memo_.size() || !memo_[index]) {
+    const auto kind = index < memo_.size() ? memo_[index] : std::nullopt;
+    if (!kind) {
       fail(kDamaged);
       return;
     }
-    stack_.push_back(*memo_[index]);
+    stack_.push_back(*kind);
     charge(kListItemBytes);
   }
 

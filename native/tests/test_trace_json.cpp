@@ -20,17 +20,17 @@ const CategoryClasses kClasses = {{"kernel", CategoryClass::kDevice},
 
 // Every common shape, and beside them a metadata event and one of an unusual shape.
 const std::string kEvents[] = {
-    R"({"ph":"X","cat":"cpu_op","name":"aten::\u00e9","pid":1,"tid":2,"ts":5.001,"dur":2.5,)"
-    R"("args":{"External id":9,"Sequence number":3,"Fwd thread id":1,"Ev Idx":4,"Input Dims":[[2]],)"
-    R"("Call stack":"a;b","nested":{"x":[1, 2]}}})",
-    R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":6,"dur":1,)"
-    R"("args":{"cbid":211,"correlation":7,"stream":"0x0"}})",
-    R"({"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":8,"dur":1,"args":{"correlation":7,)"
-    R"("device":0,"stream":4294967295,"grid":[2,3,4],"blocks per SM":0.5,"shared memory":null}})",
+    (R"({"ph":"X","cat":"cpu_op","name":"aten::\u00e9","pid":1,"tid":2,"ts":5.001,"dur":2.5,)"
+     R"("args":{"External id":9,"Sequence number":3,"Fwd thread id":1,"Ev Idx":4,"Input Dims":[[2]],)"
+     R"("Call stack":"a;b","nested":{"x":[1, 2]}}})"),
+    (R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":2,"ts":6,"dur":1,)"
+     R"("args":{"cbid":211,"correlation":7,"stream":"0x0"}})"),
+    (R"({"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":7,"ts":8,"dur":1,"args":{"correlation":7,)"
+     R"("device":0,"stream":4294967295,"grid":[2,3,4],"blocks per SM":0.5,"shared memory":null}})"),
     R"({"ph":"s","cat":"ac2g","name":"ac2g","id":7,"pid":1,"tid":2,"ts":6})",
     R"({"ph":"f","cat":"ac2g","name":"ac2g","id":7,"pid":0,"tid":7,"ts":8,"bp":"e"})",
-    R"({"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":1,"tid":2,"ts":9,)"
-    R"("args":{"Bytes":-64,"Addr":4096,"Device Type":1,"Device Id":0,"Total Allocated":128}})",
+    (R"({"ph":"i","cat":"cpu_instant_event","name":"[memory]","s":"t","pid":1,"tid":2,"ts":9,)"
+     R"("args":{"Bytes":-64,"Addr":4096,"Device Type":1,"Device Id":0,"Total Allocated":128}})"),
     R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"python"}})",
     R"({"ph":"X","cat":"Kernel","name":"odd","pid":0,"tid":7,"ts":"9","dur":1})"};
 
