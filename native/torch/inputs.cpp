@@ -62,7 +62,10 @@ class Writer {
 
   void float64(double value) { bytes(&value, sizeof value); }
 
-  void address(const void* value) { bytes(&value, sizeof value); }
+  void address(const void* value) {
+    const auto number = reinterpret_cast<std::uintptr_t>(value);
+    bytes(&number, sizeof number);
+  }
 
   void string(std::string_view value) {
     const std::string_view kept = value.substr(0, kMaxInputStringBytes);

@@ -100,6 +100,7 @@ class ReportingAllocator final : public c10::Allocator {
     const Outermost outermost;
     Watched made = [&] {
       try {
+        // NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDeleteLeaks): the block's deleter deletes its context
         return watched(base_.allocate(size_bytes));
       } catch (...) {
         if (outermost) report_cpu(TORCHPROF_MEMORY_OUT_OF_MEMORY, nullptr, size_bytes);
@@ -138,9 +139,11 @@ class ReportingAllocator final : public c10::Allocator {
       const bool is_watched = block.compare_exchange_deleter(base_deleter_, deleter_);
       return {std::move(block), is_watched};
     }
-    auto* held = new (std::nothrow) c10::DataPtr(std::move(block));
+    std::unique_ptr<c10::DataPtr> held(new (std::nothrow) c10::DataPtr);
     if (held == nullptr) return {std::move(block), false};
-    return {c10::DataPtr(held->get(), held, delete_held_block, held->device()), true};
+    *held = std::move(block);
+    c10::DataPtr* const context = held.release();  // delete_held_block deletes it
+    return {c10::DataPtr(context->get(), context, delete_held_block, context->device()), true};
   }
 
   c10::Allocator& base_;

@@ -53,11 +53,12 @@ bool read_dimensions(const JsonValue& value, std::uint32_t (&field)[3]) {
   if (value.kind != JsonKind::kArray) return false;
   JsonScanner scanner(value.text);
   std::size_t count = 0;
-  return scanner.items([&] {
+  const bool is_whole = scanner.items([&] {
     JsonValue item;
     if (count == std::size(field) || !scanner.value(item) || item.kind != JsonKind::kInteger) return false;
     return read_integer(item, field[count++], 0);
-  }) && count == std::size(field);
+  });
+  return is_whole && count == std::size(field);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr std::size_t kFirstSweepNodes = 4096;
 
 // Scripted modules have one class for all and remember what they were made from. May run Python code.
 std::string class_name_of(PyObject* module) {
-  const std::string name = Py_TYPE(module)->tp_name;
+  std::string name = Py_TYPE(module)->tp_name;
   if (name != "RecursiveScriptModule" && name != "TopLevelTracedModule" && name != "TracedModule")
     return name;
   const nb::object original = nb::steal(PyObject_GetAttrString(module, "original_name"));
