@@ -62,7 +62,8 @@ def test_the_views_of_a_gpu_trace_say_the_same(name: str, tmp_path: Path) -> Non
 
 def rows_of(table: Any) -> list[str]:
     """The rows of a table of pandas, which come in any order."""
-    return sorted(map(str, table.astype(object).where(table.notna(), None).round(3).to_numpy().tolist()))
+    rounded = table.round(3)  # before it holds objects, which are not rounded
+    return sorted(map(str, rounded.astype(object).where(table.notna(), None).to_numpy().tolist()))
 
 
 def test_the_ops_of_one_loop_are_those_of_kinetos_export(tmp_path: Path) -> None:
