@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions, CounterScope
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL, StepDetails
 from otel_torchprof.recorder.steps import StepSource, process_steps
-from otel_torchprof.recorder.window import STEP_HAS_NUMBER, STEP_PARTIAL
 
 if TYPE_CHECKING:
     from torch.autograd.profiler import record_function
@@ -113,7 +113,7 @@ class profile:
             raise RuntimeError("a profile records once: make another")
         importlib.import_module("torch")
         capture = self._start_native() if self.recorder == "native" else self._start_torch()
-        capture.begin_step(0, flags=STEP_HAS_NUMBER | STEP_PARTIAL)
+        capture.begin_step(0, StepDetails(flags=STEP_HAS_NUMBER | STEP_PARTIAL))
         self._capture = capture
 
     def _start_native(self) -> Capture | TorchCapture:
@@ -147,7 +147,7 @@ class profile:
         if self._capture is None or self._recording is not None:
             raise RuntimeError("the profile does not record: call start(), or use `with`, first")
         self.step_num += 1
-        self._capture.begin_step(self.step_num, flags=STEP_HAS_NUMBER)
+        self._capture.begin_step(self.step_num, StepDetails(flags=STEP_HAS_NUMBER))
         process_steps.advance(StepSource.EXPLICIT, self)
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from otel_torchprof.recorder.capture_metadata import start_metadata, stop_metadata
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.step_details import NO_DETAILS, StepDetails
 from otel_torchprof.recorder.torch_profiler import (
     Mark,
     TorchProfilerError,
@@ -80,19 +81,10 @@ class TorchCapture:
         self._session = session
         weakref.finalize(self, session.close)
 
-    def begin_step(
-        self,
-        number: int = -1,
-        *,
-        phase: int = 0,
-        flags: int = 0,
-        context: bytes = b"",
-        context_trace_flags: int = 0,
-        links: bytes = b"",
-    ) -> None:
+    def begin_step(self, number: int = -1, details: StepDetails = NO_DETAILS) -> None:
         """As `Capture.begin_step`."""
         if self._session is not None and self._session.active:
-            self._session.begin_step(number, phase, flags, context, context_trace_flags, links)
+            self._session.begin_step(number, details)
 
     def end_step(self) -> None:
         """Ends the open step; does nothing when there is none."""
@@ -148,13 +140,11 @@ class _Session:
     def mark(self) -> Mark:
         return self._profiler.mark()
 
-    def begin_step(
-        self, number: int, phase: int, flags: int, context: bytes, context_trace_flags: int, links: bytes
-    ) -> None:
+    def begin_step(self, number: int, details: StepDetails) -> None:
         with self._lock:
             begin = self.mark()
             self.end_step(begin)
-            self._steps.append(MarkedStep(begin, number, phase, flags, context, context_trace_flags, links))
+            self._steps.append(MarkedStep(begin, number, details))
 
     def end_step(self, end: Mark) -> None:
         with self._lock:

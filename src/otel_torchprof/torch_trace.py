@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from otel_torchprof.importers import ImportLimits, load
 from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.step_details import StepDetails
 from otel_torchprof.recorder.torch_profiler import Mark
 from otel_torchprof.recording import (
     EventKind,
@@ -36,15 +37,11 @@ _NO_LIMIT = ImportLimits(max_size_bytes=1 << 62)
 
 @dataclass(slots=True)
 class MarkedStep:
-    """A step between two marks; fields as those of `Capture.begin_step`. `end` is None while it is open."""
+    """A step between two marks; `end` is None while it is open."""
 
     begin: Mark
-    number: int
-    phase: int
-    flags: int
-    context: bytes
-    context_trace_flags: int
-    links: bytes
+    number: int  # -1 = none
+    details: StepDetails
     end: Mark | None = None
 
 
@@ -135,21 +132,21 @@ class _Conversion:
         )
 
     def _add_step(self, step: MarkedStep) -> None:
-        flags = StepFlags(step.flags)
+        flags = StepFlags(step.details.flags)
         if step.end is None:
             flags |= StepFlags.PARTIAL | StepFlags.UNFINISHED
         start_ns = self._time_ns(step.begin)
-        contexts = list(_span_contexts(step.context))
+        contexts = list(_span_contexts(step.details.context))
         self.builder.add_step(
             start_ns,
             max(start_ns, self._time_ns(step.end or self._session.end)),
             step.number,
             track=self._thread_track(step.begin),
-            phase=StepPhase(step.phase),
+            phase=StepPhase(step.details.phase),
             flags=flags,
             **({"context": contexts[0]} if contexts else {}),
-            context_trace_flags=step.context_trace_flags,
-            links=list(_span_contexts(step.links)),
+            context_trace_flags=step.details.context_trace_flags,
+            links=list(_span_contexts(step.details.links)),
         )
 
     def _time_ns(self, mark: Mark) -> int:

@@ -20,6 +20,7 @@ from torch.profiler import record_function
 
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.step_details import StepDetails
 from otel_torchprof.recording import EventFlags, Recording
 from otel_torchprof.version import __version__
 from tests.support.recorded_ops import USER_SCOPE, kineto_events, names_of, ops_of, record
@@ -368,9 +369,9 @@ def test_a_capture_inside_torch_profiler() -> None:
 
 def test_steps_are_recorded_with_their_context(capture: Capture) -> None:
     context = bytes(range(1, 25))
-    capture.begin_step(7, phase=1, flags=4, context=context, context_trace_flags=1, links=context * 2)
+    capture.begin_step(7, StepDetails(1, 4, context, context_trace_flags=1, links=context * 2))
     torch.ones(1)
-    capture.begin_step(8, flags=4)
+    capture.begin_step(8, StepDetails(flags=4))
     capture.end_step()
     first, second = capture.stop().steps
     assert (first.number, second.number) == (7, 8)

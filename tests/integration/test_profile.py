@@ -14,7 +14,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 import otel_torchprof
 from otel_torchprof import Recording, profile
-from otel_torchprof.recorder import window
+from otel_torchprof.recorder import step_details
 from otel_torchprof.recorder.steps import process_steps
 from otel_torchprof.recording.kinds import StepFlags
 
@@ -149,9 +149,9 @@ def test_a_profile_counts_as_explicit_while_it_records(boundaries: Boundaries) -
 
 
 def test_step_flags_are_those_of_the_format() -> None:
-    assert StepFlags.PARTIAL == window.STEP_PARTIAL
-    assert StepFlags.IN_PARENT == window.STEP_IN_PARENT
-    assert StepFlags.HAS_NUMBER == window.STEP_HAS_NUMBER
+    assert StepFlags.PARTIAL == step_details.STEP_PARTIAL
+    assert StepFlags.IN_PARENT == step_details.STEP_IN_PARENT
+    assert StepFlags.HAS_NUMBER == step_details.STEP_HAS_NUMBER
 
 
 def test_record_function_is_torchs_own() -> None:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from otel_torchprof import Recording, profile, torch_fallback
+from otel_torchprof.recorder.step_details import StepDetails
 from otel_torchprof.recorder.torch_profiler import TorchProfilerError, TraceLost
 from otel_torchprof.recording import SpanContext, StepFlags
 from otel_torchprof.torch_fallback import TorchCapture
@@ -189,9 +190,7 @@ def test_a_capture_keeps_the_contexts_of_its_steps() -> None:
     context, link = bytes(range(1, 25)), bytes(range(101, 125))
     capture = TorchCapture()
     capture.start()
-    capture.begin_step(
-        7, phase=1, flags=StepFlags.HAS_NUMBER, context=context, context_trace_flags=1, links=link
-    )
+    capture.begin_step(7, StepDetails(1, StepFlags.HAS_NUMBER, context, context_trace_flags=1, links=link))
     capture.end_step()
     torch.ones(2).cos()
     (step,) = capture.stop().steps

@@ -17,6 +17,7 @@ from otel_torchprof.recorder.capture_metadata import start_metadata, stop_metada
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recorder.sources import SourceTarget, wanted_sources
 from otel_torchprof.recorder.sources.group import SourceGroup
+from otel_torchprof.recorder.step_details import NO_DETAILS, StepDetails
 from otel_torchprof.recording import Recording
 from otel_torchprof.run_identity import RunIdentity, read_run_identity
 
@@ -93,30 +94,16 @@ class Capture:
         self._session = session
         self._finalizer = weakref.finalize(self, session.stop)
 
-    def begin_step(
-        self,
-        number: int = -1,
-        *,
-        phase: int = 0,
-        flags: int = 0,
-        context: bytes = b"",
-        context_trace_flags: int = 0,
-        links: bytes = b"",
-    ) -> None:
+    def begin_step(self, number: int = -1, details: StepDetails = NO_DETAILS) -> None:
         """Begins a step on the calling thread and ends the open one; does nothing when not recording.
 
         Args:
             number: of the step; -1 = none.
-            phase: a StepPhase of native/core/layout.h.
-            flags: StepFlags of the same.
-            context: the OpenTelemetry context that is current: trace id (16 bytes) and span id
-                (8 bytes), or nothing.
-            context_trace_flags: its trace flags.
-            links: further contexts the step serves, 24 bytes each.
+            details: what else is known of it.
         """
         if self._session is not None and self._session.active:
             self._session.sources.step_begins()
-            self._session.native.begin_step(number, phase, flags, context, context_trace_flags, links)
+            self._session.native.begin_step(number, *details)
 
     def end_step(self) -> None:
         """Ends the open step; does nothing when there is none."""

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.schedule import ProfilerAction, Schedule
+from otel_torchprof.recorder.step_details import (
+    NO_DETAILS,
+    STEP_HAS_NUMBER,
+    STEP_IN_PARENT,
+    STEP_PARTIAL,
+    StepDetails,
+)
 
 if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
-
-# StepFlags of native/core/layout.h.
-STEP_PARTIAL = 1
-STEP_IN_PARENT = 2
-STEP_HAS_NUMBER = 4
 
 
 class StepContext(NamedTuple):
@@ -41,16 +43,7 @@ class StepCapture(Protocol):
 
     def start(self) -> None: ...
 
-    def begin_step(
-        self,
-        number: int = -1,
-        *,
-        phase: int = 0,
-        flags: int = 0,
-        context: bytes = b"",
-        context_trace_flags: int = 0,
-        links: bytes = b"",
-    ) -> None: ...
+    def begin_step(self, number: int = -1, details: StepDetails = NO_DETAILS) -> None: ...
 
     def end_step(self) -> None: ...
 
@@ -163,13 +156,10 @@ class WindowController:
         flags = STEP_HAS_NUMBER
         flags |= STEP_IN_PARENT if context.in_parent else 0
         flags |= STEP_PARTIAL if partial else 0
-        window.capture.begin_step(
-            number,
-            flags=flags,
-            context=context.span,
-            context_trace_flags=context.trace_flags,
-            links=links,
+        details = StepDetails(
+            flags=flags, context=context.span, context_trace_flags=context.trace_flags, links=links
         )
+        window.capture.begin_step(number, details)
 
     def _start_capture(self, number: int) -> StepCapture:
         if self._recording_path is not None:

@@ -10,14 +10,14 @@ import pytest
 
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.schedule import parse_schedule
-from otel_torchprof.recorder.window import (
+from otel_torchprof.recorder.step_details import (
+    NO_DETAILS,
     STEP_HAS_NUMBER,
     STEP_IN_PARENT,
     STEP_PARTIAL,
-    StepContext,
-    Window,
-    WindowController,
+    StepDetails,
 )
+from otel_torchprof.recorder.window import StepContext, Window, WindowController
 
 if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
@@ -32,16 +32,16 @@ class FakeCapture:
         self.path = path
         self.fails = fails
         self.calls: list[object] = []
-        self.steps: list[dict[str, object]] = []
+        self.steps: list[StepDetails] = []
 
     def start(self) -> None:
         if self.fails is not None:
             raise self.fails
         self.calls.append("start")
 
-    def begin_step(self, number: int = -1, **step: object) -> None:
+    def begin_step(self, number: int = -1, details: StepDetails = NO_DETAILS) -> None:
         self.calls.append(number)
-        self.steps.append(step)
+        self.steps.append(details)
 
     def end_step(self) -> None:
         self.calls.append("end")
@@ -90,7 +90,7 @@ def test_a_window_holds_the_steps_of_a_cycle() -> None:
     (window,) = fixture.windows
     assert (window.steps, window.partial) == ([2, 3, 4], False)
     assert fixture.captures[0].calls == ["start", 2, 3, 4, "end", "halt"]
-    assert [step["flags"] for step in fixture.captures[0].steps] == [STEP_HAS_NUMBER] * 3
+    assert [step.flags for step in fixture.captures[0].steps] == [STEP_HAS_NUMBER] * 3
     assert len(fixture.captures) == 1
 
 
@@ -100,7 +100,7 @@ def test_cycles_that_follow_each_other_are_windows_of_their_own() -> None:
     fixture.steps(1, 2, 3, 4)
     assert [window.steps for window in fixture.windows] == [[0, 1], [2, 3]]
     assert [window.partial for window in fixture.windows] == [True, False]
-    assert fixture.captures[0].steps[0]["flags"] == STEP_HAS_NUMBER | STEP_PARTIAL
+    assert fixture.captures[0].steps[0].flags == STEP_HAS_NUMBER | STEP_PARTIAL
 
 
 def test_the_schedule_counts_from_the_step_in_which_recording_begins() -> None:
@@ -169,13 +169,8 @@ def test_context_and_links_reach_the_capture() -> None:
     fixture.context = StepContext(sampled=False)
     fixture.steps(2, 3)
     assert fixture.captures[0].steps == [
-        {
-            "flags": STEP_HAS_NUMBER | STEP_IN_PARENT,
-            "context": b"c" * 24,
-            "context_trace_flags": 1,
-            "links": b"l" * 48,
-        },
-        {"flags": STEP_HAS_NUMBER, "context": b"", "context_trace_flags": 0, "links": b""},
+        StepDetails(0, STEP_HAS_NUMBER | STEP_IN_PARENT, b"c" * 24, 1, b"l" * 48),
+        StepDetails(0, STEP_HAS_NUMBER, b"", 0, b""),
     ]
     assert fixture.windows[0].unsampled_steps == {2}
 
