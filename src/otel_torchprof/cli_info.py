@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from otel_torchprof.cli_input import add_command
 from otel_torchprof.cli_text import OutputConsole, cell, duration
 from otel_torchprof.importers import load
 from otel_torchprof.recording import EventKind, StepFlags
+from otel_torchprof.recording.unix_time import utc_text
 
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
@@ -90,7 +90,7 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
     summary = {
         "format": facts["format"],
         "events": f"{facts['events']:,}" + _listed(facts["events_by_kind"]),
-        "began": _utc(facts["start_ns"]),
+        "began": utc_text(facts["start_ns"]),
         "lasted": duration(facts["end_ns"] - facts["start_ns"]),
         "state": "stopped" if facts["stopped"] else "never stopped: complete up to the last committed event",
         "clock": facts["clock"],
@@ -149,15 +149,6 @@ def _print_table(
     console.print(table)
     if len(rows) > _MAX_ROWS:
         console.print(f"... {len(rows) - _MAX_ROWS} more (--json shows all)")
-
-
-def _utc(unix_ns: int) -> str:
-    """A moment for people; as it stands where it lies outside the calendar."""
-    try:
-        moment = datetime.fromtimestamp(unix_ns // 1_000_000_000, timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return f"{unix_ns} ns"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{unix_ns // 1_000_000 % 1000:03d} UTC"
 
 
 def _plain(value: object) -> object:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
 from otel_torchprof.exporters.html_report.names import shown
 from otel_torchprof.recording import EventKind, Recording, TrackKind
+from otel_torchprof.recording.unix_time import utc_text
 
 # Metadata worth a line, in this order, by the key it has in our recordings or in what Kineto left.
 _LINES = {
@@ -34,7 +34,7 @@ def facts(recording: Recording, problems: Mapping[str, int]) -> dict[str, Any]:
     counts = np.bincount(recording.events.kind)
     kinds = {EventKind(kind).name.lower(): int(count) for kind, count in enumerate(counts) if count}
     return {
-        "began": _utc(recording.start_ns),
+        "began": utc_text(recording.start_ns),
         "duration_ns": recording.end_ns - recording.start_ns,
         "events": len(recording),
         "kinds": dict(sorted(kinds.items(), key=lambda item: -item[1])),
@@ -61,12 +61,3 @@ def _text(value: object) -> str:
 
 def _counts(counts: Mapping[str, int]) -> list[list[Any]]:
     return [[shown(name), count] for name, count in counts.items() if count]
-
-
-def _utc(unix_ns: int) -> str:
-    """A moment for people; as it stands where it lies outside the calendar."""
-    try:
-        moment = datetime.fromtimestamp(unix_ns // 1_000_000_000, timezone.utc)
-    except (OverflowError, ValueError, OSError):
-        return f"{unix_ns} ns"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{unix_ns // 1_000_000 % 1000:03d} UTC"
