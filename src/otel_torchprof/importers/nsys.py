@@ -8,9 +8,10 @@ from otel_torchprof.importers.cuda_rows import CudaRows, copy_name, kernel_field
 from otel_torchprof.importers.input_file import InputFile
 from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.report import ImportReport
-from otel_torchprof.importers.sqlite_file import SqliteFile, is_sqlite
+from otel_torchprof.importers.sqlite_file import SqliteFile, has_table
 from otel_torchprof.recording import EventKind, Recording
 
+_STRINGS = "StringIds"
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
 _WORK = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 # NvtxEventType: ranges that were pushed and popped, and ranges that were started and ended.
@@ -19,17 +20,14 @@ _NVTX_RANGES = {59, 60}
 
 def recognizes(file: InputFile) -> bool:
     """An SQLite database with nsys's table of strings."""
-    if not is_sqlite(file):
-        return False
-    with SqliteFile(file.path, ImportReport("nsys")) as database:
-        return "StringIds" in database.tables
+    return has_table(file, _STRINGS)
 
 
 def load(file: InputFile, report: ImportReport) -> Recording:
     """Reads what tables there are; names that are missing become `unknown`."""
     rows = CudaRows(report)
     with SqliteFile(file.path, report) as database:
-        strings = {to_int(key, -1): str(value) for key, value in database.rows("StringIds", "id", "value")}
+        strings = database.strings(_STRINGS, "id")
         base_ns = next(
             (to_int(time, 0) for (time,) in database.rows("TARGET_INFO_SESSION_START_TIME", "utcEpochNs")), 0
         )

@@ -9,9 +9,10 @@ from otel_torchprof.importers.cuda_rows import CudaRows, copy_name, kernel_field
 from otel_torchprof.importers.input_file import InputFile
 from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.report import ImportReport
-from otel_torchprof.importers.sqlite_file import SqliteFile, is_sqlite
+from otel_torchprof.importers.sqlite_file import SqliteFile, has_table
 from otel_torchprof.recording import EventKind, Recording
 
+_STRINGS = "StringTable"
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
 _WORK = ("start", "end", "deviceId", "contextId", "streamId", "correlationId")
 _MARKER_START = 2
@@ -28,19 +29,14 @@ _RUNTIME_NAMES = {
 
 def recognizes(file: InputFile) -> bool:
     """An SQLite database with nvprof's table of strings."""
-    if not is_sqlite(file):
-        return False
-    with SqliteFile(file.path, ImportReport("nvprof")) as database:
-        return "StringTable" in database.tables
+    return has_table(file, _STRINGS)
 
 
 def load(file: InputFile, report: ImportReport) -> Recording:
     """Reads what tables there are; names that are missing become `unknown`."""
     rows = CudaRows(report)
     with SqliteFile(file.path, report) as database:
-        strings = {
-            to_int(key, -1): str(value) for key, value in database.rows("StringTable", "_id_", "value")
-        }
+        strings = database.strings(_STRINGS, "_id_")
         processes = _read_calls(database, rows)
         # Kernels do not name their process; nvprof records one a file.
         process = min(processes, default=0)

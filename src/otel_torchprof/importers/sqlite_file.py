@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from otel_torchprof.errors import UnreadableInputError
 from otel_torchprof.importers.input_file import InputFile
+from otel_torchprof.importers.numbers import to_int
 from otel_torchprof.importers.report import ImportReport
 
 _MAGIC = b"SQLite format 3\0"
@@ -57,6 +58,10 @@ class SqliteFile:
             self._report.add_problem("damaged_table")
             return set()
 
+    def strings(self, table: str, key: str) -> dict[int, str]:
+        """A table of strings: what its column `value` says, by number."""
+        return {to_int(number, -1): str(value) for number, value in self.rows(table, key, "value")}
+
     def rows(self, table: str, *wanted: str) -> Iterator[tuple[Any, ...]]:
         """The wanted columns of all rows, in this order; None for columns that the table does not have.
 
@@ -72,9 +77,16 @@ class SqliteFile:
             self._report.add_problem("damaged_table")
 
 
-def is_sqlite(file: InputFile) -> bool:
-    """Whether the file is an SQLite database."""
-    return file.head.startswith(_MAGIC) and not file.compression
+def has_table(file: InputFile, table: str) -> bool:
+    """Whether the file is an SQLite database with that table.
+
+    Raises:
+        UnreadableInputError: it begins as one, but SQLite cannot open it.
+    """
+    if file.compression or not file.head.startswith(_MAGIC):
+        return False
+    with SqliteFile(file.path, ImportReport("sqlite")) as database:
+        return table in database.tables
 
 
 def _quoted(name: str) -> str:
