@@ -20,27 +20,33 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 def make_page(data: Mapping[str, Any]) -> bytes:
     """The page as UTF-8. `data` stands in it as JSON, never as markup or script."""
-    return _assemble("page.html", _SCRIPTS, data)
+    return _assemble("otel-torchprof report", "page.html", _SCRIPTS, data)
 
 
 def make_memory_page(data: Mapping[str, Any]) -> bytes:
     """A page of the memory part alone; `data` needs `title`, `facts` and `memory`."""
-    return _assemble("memory_page.html", ("format.js", "head.js", "memory.js", "memory_main.js"), data)
+    scripts = ("format.js", "head.js", "memory.js", "memory_main.js")
+    return _assemble("otel-torchprof memory timeline", "memory_page.html", scripts, data)
 
 
-def _assemble(page: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> bytes:
+def _assemble(title: str, body: str, scripts: tuple[str, ...], data: Mapping[str, Any]) -> bytes:
     style = _source("page.css") + _source("memory.css")
     script = '"use strict";\n' + "\n".join(_source(name) for name in scripts)
     parts = {
         # Whatever the data says, nothing but this script and this style runs, and nothing is fetched.
         "policy": f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'",
+        "title": title,
         "style": style,
+        "body": _fill(body, {"memory": _source("memory.html")}),
         "script": script,
-        "memory": _source("memory.html"),
         "data": script_safe_json(data),
     }
-    return _PLACE.sub(lambda place: parts[place[1]], _source(page)).encode()
+    return _fill("shell.html", parts).encode()
+
+
+def _fill(name: str, parts: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: parts[place[1]], _source(name))
 
 
 def script_safe_json(data: Mapping[str, Any]) -> str:
