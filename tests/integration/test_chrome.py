@@ -19,7 +19,7 @@ from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording, TensorInput, TrackKind
 from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
-from tests.support.training_loop import ODD_NAMES, run_steps
+from tests.support.training_loop import ODD_NAMES, run_captured_steps, run_steps
 
 STEPS = 3
 
@@ -29,9 +29,7 @@ def loop() -> Recording:
     """The loop, recorded by us, with shapes."""
     capture = Capture(options=CaptureOptions(record_shapes=True))
     capture.start()
-    numbers = iter(range(1, STEPS + 1))
-    capture.begin_step(0)
-    run_steps(STEPS, at_end_of_step=lambda: capture.begin_step(next(numbers)), names=ODD_NAMES)
+    run_captured_steps(capture, STEPS, names=ODD_NAMES)
     return capture.stop()
 
 

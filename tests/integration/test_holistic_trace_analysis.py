@@ -16,7 +16,7 @@ from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
 from tests.support.required_tools import require_package
 from tests.support.test_data import KINETO, needs_data
-from tests.support.training_loop import run_steps
+from tests.support.training_loop import run_captured_steps
 
 TraceAnalysis = require_package("hta.trace_analysis").TraceAnalysis
 STEPS = 4
@@ -70,14 +70,7 @@ def test_the_ops_of_one_loop_are_those_of_kinetos_export(tmp_path: Path) -> None
     capture = Capture()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         capture.start()
-        capture.begin_step(0)
-        numbers = iter(range(1, STEPS + 1))
-
-        def end_of_step() -> None:
-            profiler.step()
-            capture.begin_step(next(numbers))
-
-        run_steps(STEPS, at_end_of_step=end_of_step)
+        run_captured_steps(capture, STEPS, profiler=profiler)
         recording = capture.stop()
     for folder in ("ours", "kinetos"):
         (tmp_path / folder).mkdir()

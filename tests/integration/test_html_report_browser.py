@@ -28,7 +28,7 @@ from otel_torchprof.recording import Recording, RecordingBuilder
 from tests.support.module_recordings import nested_modules
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
 from tests.support.snapshots import training_snapshot
-from tests.support.training_loop import ODD_NAMES, run_steps
+from tests.support.training_loop import ODD_NAMES, run_captured_steps
 
 # By the names that distributions and Google give them.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -367,9 +367,7 @@ def test_nothing_sticks_out_on_a_phone(browser: Browser, recording: Callable[[],
 def test_a_real_loop(browser: Browser) -> None:
     capture = Capture()
     capture.start()
-    numbers = iter(range(1, 5))
-    capture.begin_step(0)
-    run_steps(4, at_end_of_step=lambda: capture.begin_step(next(numbers)), names=ODD_NAMES)
+    run_captured_steps(capture, 4, names=ODD_NAMES)
     browser.show(capture.stop())
     assert len(_labels(browser, ".step")) == 5
     browser.press("/", "aten::conv")

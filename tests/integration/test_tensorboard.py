@@ -19,7 +19,7 @@ from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import RecordingBuilder
 from tests.support.required_tools import require_package
 from tests.support.test_data import KINETO, needs_data
-from tests.support.training_loop import run_steps
+from tests.support.training_loop import run_captured_steps
 
 WORKER_PATTERN = require_package("torch_tb_profiler.consts").WORKER_PATTERN
 RunProfileData = require_package("torch_tb_profiler.profiler.data").RunProfileData
@@ -59,14 +59,7 @@ def record_loop(folder: Path) -> tuple[Path, Path]:
         record_shapes=True,
     ) as profiler:
         capture.start()
-        capture.begin_step(0)
-        numbers = iter(range(1, STEPS + 1))
-
-        def end_of_step() -> None:
-            profiler.step()
-            capture.begin_step(next(numbers))
-
-        run_steps(STEPS, at_end_of_step=end_of_step)
+        run_captured_steps(capture, STEPS, profiler=profiler)
         recording = capture.stop()
     profiler.export_chrome_trace(str(folder / "kineto.pt.trace.json"))
     export(recording, folder / "run", "tensorboard")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from otel_torchprof.recorder.capture import Capture
+
 # Each of these has made somebody's trace unreadable.
 ODD_NAMES = ('a"b', "é✓", "tab\there", "\x01", "line\nbreak", "back\\slash", "x" * 10_000)
 
@@ -33,3 +35,25 @@ def run_steps(steps: int, *, at_end_of_step: Callable[[], object], names: Sequen
             with torch.profiler.record_function(name):
                 torch.ones(2)
         at_end_of_step()
+
+
+def run_captured_steps(
+    capture: Capture,
+    steps: int,
+    *,
+    profiler: torch.profiler.profile | None = None,
+    names: Sequence[str] = (),
+) -> None:
+    """The loop, its iterations the steps 0 to `steps` - 1 of a capture and of torch's profiler beside it.
+
+    Both have one more step, which begins when the last iteration is over.
+    """
+    numbers = iter(range(1, steps + 1))
+
+    def end_of_step() -> None:
+        if profiler is not None:
+            profiler.step()
+        capture.begin_step(next(numbers))
+
+    capture.begin_step(0)
+    run_steps(steps, at_end_of_step=end_of_step, names=names)
