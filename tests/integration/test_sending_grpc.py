@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -17,31 +17,14 @@ from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from otel_torchprof.telemetry.otlp_config import read_otlp_config
-from otel_torchprof.telemetry.otlp_grpc import OtlpGrpcSender
 from otel_torchprof.telemetry.send_result import SendResult
 from otel_torchprof.version import __version__
 from tests.support.otlp_sink import GrpcAnswer, OtlpGrpcSink
 from tests.support.requests import make_request
+from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, GrpcSender
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
-PAYLOAD = make_request(3).SerializeToString()
 ROOT = Path(__file__).parents[2]
-
-
-class Sender(OtlpGrpcSender):
-    """Writes down its own waits instead of waiting; those of the channel are real."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        super().__init__(read_otlp_config(environ, "grpc"))
-        self.waits_s: list[float] = []
-
-    def _wait(self, delay_s: float) -> bool:
-        self.waits_s.append(delay_s)
-        return True
 
 
 @pytest.fixture
@@ -63,7 +46,7 @@ def refusal(code: grpc.StatusCode, details: str = "", retry_after_s: float | Non
 
 
 def test_a_request_arrives_as_it_was_sent(sink: OtlpGrpcSink) -> None:
-    assert Sender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult(delivered=3)
+    assert GrpcSender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult(delivered=3)
     (received,) = sink.received
     assert received.request == make_request(3)
     assert received.headers["user-agent"].startswith(f"otel-torchprof/{__version__} grpc-python/")
@@ -71,7 +54,7 @@ def test_a_request_arrives_as_it_was_sent(sink: OtlpGrpcSink) -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "none"])
 def test_compression(sink: OtlpGrpcSink, compression: str) -> None:
-    sender = Sender({ENDPOINT: sink.endpoint, "OTEL_EXPORTER_OTLP_COMPRESSION": compression})
+    sender = GrpcSender({ENDPOINT: sink.endpoint, "OTEL_EXPORTER_OTLP_COMPRESSION": compression})
     assert sender.send(make_request(500).SerializeToString(), 500).delivered == 500
     assert len(sink.spans) == 500
 
@@ -79,7 +62,7 @@ def test_compression(sink: OtlpGrpcSink, compression: str) -> None:
 def test_headers_arrive_and_are_never_logged(sink: OtlpGrpcSink, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     sink.answers.append(refusal(grpc.StatusCode.UNAUTHENTICATED, "bad token s3cret-token"))
-    sender = Sender(
+    sender = GrpcSender(
         {ENDPOINT: sink.endpoint, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20s3cret-token"}
     )
     assert sender.send(PAYLOAD, 3) == SendResult.dropped("refused", 3)
@@ -98,7 +81,7 @@ def test_a_server_that_says_later_is_asked_again_by_the_channel(
     # Larger than gRPC's default retry buffer, past which a call is never retried.
     payload = make_request(400, padding_bytes=1000).SerializeToString()
     assert len(payload) > 256 * 1024
-    sender = Sender({ENDPOINT: sink.endpoint})
+    sender = GrpcSender({ENDPOINT: sink.endpoint})
     assert sender.send(payload, 400) == SendResult(delivered=400)
     assert [received.accepted for received in sink.received] == [False, True]
     assert sender.waits_s == []
@@ -118,7 +101,7 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(
     sink: OtlpGrpcSink, code: grpc.StatusCode, caplog: pytest.LogCaptureFixture
 ) -> None:
     sink.answers.append(refusal(code, "no"))
-    assert Sender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult.dropped("refused", 3)
+    assert GrpcSender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult.dropped("refused", 3)
     assert len(sink.received) == 1
     assert [record.getMessage() for record in caplog.records] == [
         f"otel-torchprof: spans not sent to 127.0.0.1:{sink.port} (refused): {code.name}: no"
@@ -127,53 +110,30 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(
 
 def test_retry_info_is_honoured(sink: OtlpGrpcSink) -> None:
     sink.answers.append(refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "throttled", retry_after_s=2.5))
-    sender = Sender({ENDPOINT: sink.endpoint})
+    sender = GrpcSender({ENDPOINT: sink.endpoint})
     assert sender.send(PAYLOAD, 3) == SendResult(delivered=3)
     assert sender.waits_s == [2.5]
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(sink: OtlpGrpcSink) -> None:
     sink.answers.append(refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "throttled", retry_after_s=3600))
-    sender = Sender({ENDPOINT: sink.endpoint})
+    sender = GrpcSender({ENDPOINT: sink.endpoint})
     assert sender.send(PAYLOAD, 3) == SendResult.dropped("refused", 3)
     assert sender.waits_s == []
 
 
 def test_a_delay_of_nothing_does_not_become_a_storm(sink: OtlpGrpcSink) -> None:
     sink.answers.extend([refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, retry_after_s=0)] * 3)
-    sender = Sender({ENDPOINT: sink.endpoint})
+    sender = GrpcSender({ENDPOINT: sink.endpoint})
     assert sender.send(PAYLOAD, 3).delivered == 3
     assert sender.waits_s == [0.1] * 3
 
 
 def test_out_of_range_is_tried_again_unless_it_means_too_large(sink: OtlpGrpcSink) -> None:
     sink.answers.append(refusal(grpc.StatusCode.OUT_OF_RANGE, "try later"))
-    sender = Sender({ENDPOINT: sink.endpoint})
+    sender = GrpcSender({ENDPOINT: sink.endpoint})
     assert sender.send(PAYLOAD, 3).delivered == 3
     assert sender.waits_s == [1.0]
-
-
-def test_partial_success_is_counted_and_logged_once(
-    sink: OtlpGrpcSink, caplog: pytest.LogCaptureFixture
-) -> None:
-    response = ExportTraceServiceResponse()
-    response.partial_success.rejected_spans = 2
-    response.partial_success.error_message = "trace too large"
-    sink.answers.extend([GrpcAnswer(response=response)] * 3)
-    sender = Sender({ENDPOINT: sink.endpoint})
-    for _ in range(3):
-        assert sender.send(PAYLOAD, 3) == SendResult(delivered=1, rejected=2)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"otel-torchprof: 127.0.0.1:{sink.port} rejected 2 span(s): trace too large"
-    ]
-
-
-def test_requests_larger_than_the_servers_limit_are_halved_until_they_fit() -> None:
-    request = make_request(64, padding_bytes=1000)
-    with OtlpGrpcSink(max_request_bytes=10_000) as sink:
-        sender = Sender({ENDPOINT: sink.endpoint})
-        assert sender.send(request.SerializeToString(), 64) == SendResult(delivered=64)
-        assert [span.name for span in sink.spans] == [f"op{number}" for number in range(64)]
 
 
 @pytest.mark.parametrize(
@@ -191,23 +151,14 @@ def test_the_words_that_servers_have_for_too_large(
     sink: OtlpGrpcSink, code: grpc.StatusCode, details: str
 ) -> None:
     sink.answers.append(refusal(code, details))
-    assert Sender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult(delivered=3)
+    assert GrpcSender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3) == SendResult(delivered=3)
     assert [len(received.spans) for received in sink.received] == [3, 1, 2]
-
-
-def test_a_single_span_that_is_too_large_is_dropped_alone() -> None:
-    request = make_request(4)
-    request.resource_spans[0].scope_spans[0].spans[2].attributes.add(key="k").value.string_value = "x" * 5000
-    with OtlpGrpcSink(max_request_bytes=3000) as sink:
-        result = Sender({ENDPOINT: sink.endpoint}).send(request.SerializeToString(), 4)
-        assert result == SendResult(delivered=3, dropped_by_reason={"too_large": 1})
-        assert [span.name for span in sink.spans] == ["op0", "op1", "op3"]
 
 
 def test_nobody_listening(caplog: pytest.LogCaptureFixture) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        sender = Sender({ENDPOINT: f"http://127.0.0.1:{unused.getsockname()[1]}", TIMEOUT: "0.3"})
+        sender = GrpcSender({ENDPOINT: f"http://127.0.0.1:{unused.getsockname()[1]}", TIMEOUT: "0.3"})
         result = sender.send(PAYLOAD, 3)
     assert result.delivered == 0
     assert sum(result.dropped_by_reason.values()) == 3
@@ -215,23 +166,17 @@ def test_nobody_listening(caplog: pytest.LogCaptureFixture) -> None:
     assert len(caplog.records) == 1
 
 
-def test_a_server_that_never_answers(sink: OtlpGrpcSink) -> None:
-    sink.answers.append(GrpcAnswer(hangs=True))
-    sender = Sender({ENDPOINT: sink.endpoint, TIMEOUT: "0.3"})
-    assert sender.send(PAYLOAD, 3) == SendResult.dropped("timeout", 3)
-
-
 def test_a_listener_that_speaks_no_http2_never_answers() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        sender = Sender({ENDPOINT: f"http://127.0.0.1:{listener.getsockname()[1]}"})
+        sender = GrpcSender({ENDPOINT: f"http://127.0.0.1:{listener.getsockname()[1]}"})
         assert sender.send(PAYLOAD, 3, timeout_s=0.3) == SendResult.dropped("timeout", 3)
 
 
 def test_cancel_ends_a_call_in_progress(sink: OtlpGrpcSink) -> None:
     sink.answers.append(GrpcAnswer(hangs=True))
-    sender = Sender({ENDPOINT: sink.endpoint, TIMEOUT: "3600"})
+    sender = GrpcSender({ENDPOINT: sink.endpoint, TIMEOUT: "3600"})
     results: list[SendResult] = []
     thread = threading.Thread(target=lambda: results.append(sender.send(PAYLOAD, 3)))
     thread.start()
@@ -246,7 +191,7 @@ def test_cancel_ends_a_call_in_progress(sink: OtlpGrpcSink) -> None:
 def test_a_unix_socket(tmp_path: Path) -> None:
     address = f"unix:{tmp_path / 'otel.sock'}"
     with OtlpGrpcSink(address=address) as sink:
-        assert Sender({ENDPOINT: address}).send(PAYLOAD, 3) == SendResult(delivered=3)
+        assert GrpcSender({ENDPOINT: address}).send(PAYLOAD, 3) == SendResult(delivered=3)
         assert len(sink.spans) == 3
 
 

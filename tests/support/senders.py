@@ -1,0 +1,42 @@
+"""The senders as the environment configures them, except that they write down their waits between tries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from otel_torchprof.telemetry.otlp_config import read_otlp_config
+from otel_torchprof.telemetry.otlp_grpc import OtlpGrpcSender
+from otel_torchprof.telemetry.otlp_http import OtlpHttpSender
+from tests.support.requests import make_request
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
+SPANS = 3
+PAYLOAD = make_request(SPANS).SerializeToString()
+
+
+class Waits:
+    """Stands in for the wait between two tries."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    def _wait(self, delay_s: float) -> bool:
+        self.waits_s.append(delay_s)
+        return True
+
+
+class HttpSender(Waits, OtlpHttpSender):
+    """Over HTTP."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        Waits.__init__(self)
+        OtlpHttpSender.__init__(self, read_otlp_config(environ, "http/protobuf"))
+
+
+class GrpcSender(Waits, OtlpGrpcSender):
+    """Over gRPC, whose channel has waits of its own: those are real."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        Waits.__init__(self)
+        OtlpGrpcSender.__init__(self, read_otlp_config(environ, "grpc"))
