@@ -71,14 +71,6 @@ void append_array(std::string& out, std::span<const std::int64_t> values) {
   out += ']';
 }
 
-std::string quoted(std::string_view bytes) {
-  std::string json;
-  ChromeText text([&](std::string_view piece) { json += piece; });
-  text.string(bytes);
-  text.flush();
-  return json;
-}
-
 // A list of plain values is one argument: its text gathers here until it ends.
 struct PlainList {
   std::string text = "[";
@@ -209,8 +201,8 @@ class ChromeInputsWriter final : public InputsVisitor {
     separate();
     inputs_.sizes += "[]";
     inputs_.strides += "[]";
-    inputs_.types += quoted(type);
-    inputs_.concrete += has_value ? quoted(text) : "\"\"";
+    inputs_.types += quoted_json(type);
+    inputs_.concrete += has_value ? quoted_json(text) : "\"\"";
     has_values_ = has_values_ || has_value;
   }
 
@@ -234,7 +226,7 @@ class ChromeInputsWriter final : public InputsVisitor {
       return;
     }
     separate();
-    inputs_.types += quoted(type);
+    inputs_.types += quoted_json(type);
     inputs_.concrete += "\"\"";
   }
 

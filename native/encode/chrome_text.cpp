@@ -130,4 +130,12 @@ void ChromeText::flush() {
   buffer_.clear();
 }
 
+std::string quoted_json(std::string_view bytes) {
+  std::string json;
+  ChromeText text([&](std::string_view piece) { json += piece; });
+  text.string(bytes);
+  text.flush();
+  return json;
+}
+
 }  // namespace torchprof

@@ -45,4 +45,7 @@ class ChromeText {
   bool is_first_event_ = true;
 };
 
+// What `ChromeText::string` writes.
+[[nodiscard]] std::string quoted_json(std::string_view bytes);
+
 }  // namespace torchprof

@@ -19,14 +19,6 @@ std::string fields_of(std::int64_t process_id, const std::string& thread_json) {
   return "\"pid\":" + std::to_string(process_id) + ",\"tid\":" + thread_json;
 }
 
-std::string quoted(std::string_view bytes) {
-  std::string json;
-  ChromeText text([&](std::string_view piece) { json += piece; });
-  text.string(bytes);
-  text.flush();
-  return json;
-}
-
 class FreeIds {
  public:
   explicit FreeIds(const Recording& recording) {
@@ -53,9 +45,9 @@ class FreeIds {
   }
 
   std::string take_name(std::int64_t process_id, const std::string& name) {
-    std::string candidate = quoted(name);
+    std::string candidate = quoted_json(name);
     for (int number = 2; !taken_names_.emplace(process_id, candidate).second; ++number) {
-      candidate = quoted(name + ' ' + std::to_string(number));
+      candidate = quoted_json(name + ' ' + std::to_string(number));
     }
     return candidate;
   }

@@ -30,6 +30,13 @@ void memory(Scene& scene, std::int64_t time_ns, std::int64_t size_bytes, std::ui
   scene.builder.add_memory(record);
 }
 
+// A call that makes two others, one after the other.
+void add_calls(Scene& scene, const char* outer, const char* first, const char* second) {
+  scene.event(outer, 0, 100);
+  scene.event(first, 10, 20);
+  scene.event(second, 30, 40);
+}
+
 }  // namespace
 
 TEST_CASE("events sum up what they and those within them allocate, free and hold at most") {
@@ -75,9 +82,7 @@ TEST_CASE("host and devices are summed apart, threads too, failures not at all")
 
 TEST_CASE("an event that holds memory when another begins is not counted against that one") {
   Scene scene;
-  scene.event("outer", 0, 100);
-  scene.event("holds", 10, 20);
-  scene.event("later", 30, 40);
+  add_calls(scene, "outer", "holds", "later");
   memory(scene, 15, 1000);
   memory(scene, 35, 8);
   const Recording recording = scene.builder.finish();
@@ -86,9 +91,7 @@ TEST_CASE("an event that holds memory when another begins is not counted against
 
 TEST_CASE("averages have the memory of groups, once for calls within calls") {
   Scene scene;
-  scene.event("f", 0, 100);
-  scene.event("f", 10, 20);
-  scene.event("g", 30, 40);
+  add_calls(scene, "f", "f", "g");
   memory(scene, 15, 10);
   memory(scene, 35, 5);
   memory(scene, 36, -1);
