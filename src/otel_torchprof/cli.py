@@ -1,7 +1,7 @@
 """The command `otel-torchprof`: argument parsing and printing only.
 
 Exit codes: 0 done; 1 findings (`doctor` found something missing); 2 wrong use or unreadable input, one line
-on standard error; 130 interrupted; 141 the reader of a pipe went away.
+on standard error; 130 interrupted; 141 the reader of a pipe went away; 143 terminated.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from otel_torchprof import cli_build, cli_convert, cli_doctor, cli_info, cli_replay, cli_report
+from otel_torchprof.cli_termination import Terminated, termination_raises
 from otel_torchprof.cli_text import printable
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.recorder.bridge import BridgeUnavailable
@@ -21,6 +22,7 @@ from otel_torchprof.version import __version__
 EXIT_WRONG_USE = 2
 EXIT_INTERRUPTED = 130  # as a shell reports SIGINT
 EXIT_BROKEN_PIPE = 141  # as a shell reports SIGPIPE
+EXIT_TERMINATED = 143  # as a shell reports SIGTERM
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,11 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # a name the terminal cannot show is no reason to fail
     options = _make_parser().parse_args(arguments)
     try:
-        code: int = options.run(options)
-        sys.stdout.flush()
-        return code
+        with termination_raises():
+            code: int = options.run(options)
+            sys.stdout.flush()
+            return code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except Terminated:
+        return EXIT_TERMINATED
     except BrokenPipeError:
         # What is still buffered would fail again when the interpreter flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -32,10 +32,14 @@ class OutputFile:
         is_gzip = path.name.lower().endswith(".gz")
         self._compressor = zlib.compressobj(gzip_level, wbits=_GZIP_WBITS) if is_gzip else None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = -1
         try:
             self._descriptor = os.open(self._temporary, flags, 0o600)
         except OSError as error:
             raise self._named(error) from None
+        except BaseException:  # a signal, which may have come when the file was there already
+            self._discard()
+            raise
 
     def __enter__(self) -> OutputFile:
         return self
@@ -46,21 +50,14 @@ class OutputFile:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            if exc_type is None and self._compressor is not None:
-                self._write_whole(self._compressor.flush())
-        except BaseException:
-            self._discard()
-            raise
         if exc_type is not None:
             self._discard()
             return
         try:
-            os.close(self._descriptor)  # some file systems report a full disk no earlier than here
-            self._temporary.replace(self.path)
-        except OSError as error:
-            self._temporary.unlink(missing_ok=True)
-            raise self._named(error) from None
+            self._publish()
+        except BaseException:
+            self._discard()
+            raise
 
     def write(self, data: bytes) -> None:
         """Appends bytes."""
@@ -75,9 +72,23 @@ class OutputFile:
             raise self._named(error) from None
         self.size_bytes += len(data)
 
+    def _publish(self) -> None:
+        if self._compressor is not None:
+            self._write_whole(self._compressor.flush())
+        try:
+            self._close()  # some file systems report a full disk no earlier than here
+            self._temporary.replace(self.path)
+        except OSError as error:
+            raise self._named(error) from None
+
     def _discard(self) -> None:
-        os.close(self._descriptor)
         self._temporary.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def _named(self, error: OSError) -> OSError:
         return OSError(error.errno, error.strerror, str(self.path))
