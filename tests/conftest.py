@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,13 +24,3 @@ def _no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("OTEL_"):
             monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def skip_or_fail() -> Callable[[str], None]:
-    """For a test whose tools this machine lacks: skips it with the reason, in CI fails it."""
-
-    def end(reason: str) -> None:
-        (pytest.fail if IN_CI else pytest.skip)(reason)
-
-    return end

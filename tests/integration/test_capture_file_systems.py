@@ -13,14 +13,15 @@ import torch
 
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recording import Recording
+from tests.support.required_tools import skip_or_fail
 
 
 @contextmanager
 def _mounted(kind: str, at: Path, *options: str) -> Iterator[Path]:
-    """Mount a file system of `kind`; skips where that is not allowed."""
+    """Mount a file system of `kind`; skips where that is not allowed, as in most containers."""
     mount = shutil.which("mount")
     if mount is None:
-        pytest.skip("no mount command")
+        skip_or_fail("no mount command: install util-linux")
     done = subprocess.run(
         [mount, "-t", kind, *options, kind, str(at)], check=False, capture_output=True, text=True
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording, TensorInput, TrackKind
 from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
+from tests.support.test_data import DATA, needs_data
 from tests.support.training_loop import ODD_NAMES, run_captured_steps, run_steps
 
 STEPS = 3
@@ -144,7 +144,6 @@ def test_interleaved_scopes_of_asyncio_are_asynchronous(tmp_path: Path) -> None:
 
 
 DEVICE_KINDS = [EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET, EventKind.SYNC]
-DATA = Path(os.environ.get("OTEL_TORCHPROF_TEST_DATA") or Path(__file__).parents[3] / "shared" / "data")
 FILES = sorted(
     path
     for path in [*DATA.glob("kineto/*.json.gz"), *DATA.glob("trace-event/*.json")]
@@ -152,7 +151,7 @@ FILES = sorted(
 )
 
 
-@pytest.mark.skipif(not FILES, reason=f"no test data in {DATA}: set OTEL_TORCHPROF_TEST_DATA")
+@needs_data
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
 def test_traces_of_others_come_back_whole(path: Path, tmp_path: Path) -> None:
     once, _report = load(path)

@@ -27,6 +27,7 @@ from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recording import Recording, RecordingBuilder
 from tests.support.module_recordings import nested_modules
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
+from tests.support.required_tools import skip_or_fail
 from tests.support.snapshots import training_snapshot
 from tests.support.training_loop import ODD_NAMES, run_captured_steps
 
@@ -143,12 +144,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
 
 
 @pytest.fixture
-def browser(
-    driver: webdriver.Chrome | None, tmp_path: Path, skip_or_fail: Callable[[str], None]
-) -> Iterator[Browser]:
+def browser(driver: webdriver.Chrome | None, tmp_path: Path) -> Iterator[Browser]:
     if driver is None:
         skip_or_fail(f"no browser ({', '.join(BROWSERS)}) with its chromedriver is installed")
-    assert driver is not None
     browser = Browser(driver, tmp_path)
     browser.requests()
     yield browser

@@ -6,10 +6,11 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.support.required_tools import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
 TOOLS = Path(sysconfig.get_path("scripts"))
@@ -48,9 +49,7 @@ def compiles(flags: list[str], source: str, tmp_path: Path) -> bool:
     ],
     ids=["plain", "asan-ubsan", "tsan"],
 )
-def test_the_cpp_tests_pass(
-    sanitizers: str, targets: list[str], tmp_path: Path, skip_or_fail: Callable[[str], None]
-) -> None:
+def test_the_cpp_tests_pass(sanitizers: str, targets: list[str], tmp_path: Path) -> None:
     if not compiles([], "#if __has_include(<doctest/doctest.h>)\nint main() {}\n#endif", tmp_path):
         skip_or_fail("no doctest/doctest.h: apt-get install doctest-dev")
     if sanitizers and not compiles([f"-fsanitize={sanitizers}"], "int main() {}", tmp_path):

@@ -88,12 +88,18 @@ class RotelCollector:
         deadline = time.monotonic() + _START_TIMEOUT_S
         for port in self._ports:
             while not _listens(port):
-                assert self._process is not None
-                if self._process.poll() is not None or time.monotonic() > deadline:
+                if self._has_ended_within(_POLL_S) or time.monotonic() > deadline:
                     raise RuntimeError(
                         f"rotel does not listen on {port}: {self._log_path.read_text()[-2000:]}"
                     )
-                time.sleep(_POLL_S)
+
+    def _has_ended_within(self, timeout_s: float) -> bool:
+        assert self._process is not None
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
 
 def _free_ports(count: int) -> list[int]:

@@ -14,6 +14,7 @@ import pytest
 from otel_torchprof import cli
 from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase
 from otel_torchprof.version import __version__
+from tests.support.privileges import bound_by_permissions
 
 COMMAND = [sys.executable, "-c", "import sys; from otel_torchprof.cli import main; sys.exit(main())"]
 SECOND = 1_000_000_000
@@ -164,10 +165,15 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(command: str, tmp_path: Path
     assert "otel-torchprof: " in one_line(run(command, empty))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_permission_is_one_line_and_exit_2(tprof: Path) -> None:
+def test_a_file_without_permission_is_one_line_and_exit_2(
+    tprof: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["info", str(tprof)]) == 0
     tprof.chmod(0)
-    assert "Permission denied" in one_line(run("info", tprof))
+    capsys.readouterr()
+    with bound_by_permissions():
+        assert cli.main(["info", str(tprof)]) == 2
+    assert capsys.readouterr() == ("", f"otel-torchprof: {tprof} cannot be read: Permission denied\n")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.support.required_tools import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -71,9 +73,7 @@ def test_the_readme_has_something_to_type() -> None:
 
 # In the order of the page, in one folder: later commands read what earlier ones wrote.
 @pytest.mark.parametrize("block", README_BLOCKS, ids=lambda block: block.text.splitlines()[0])
-def test_what_the_readme_says_to_type_works(
-    block: Block, checkout: Path, skip_or_fail: Callable[[str], None]
-) -> None:
+def test_what_the_readme_says_to_type_works(block: Block, checkout: Path) -> None:
     uses_make = "make " in block.text
     if uses_make and subprocess.run(["make", "--question", "setup"], cwd=ROOT, check=False).returncode != 0:
         skip_or_fail("the environment is not up to date, and no test installs into it: run make setup")

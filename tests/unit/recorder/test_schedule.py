@@ -6,6 +6,7 @@ import itertools
 from random import Random
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +29,6 @@ lengths = st.fixed_dictionaries(
 @given(lengths)
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 def test_cycles_mean_what_torch_means(keys: dict[str, int]) -> None:
-    torch = pytest.importorskip("torch")
     theirs = torch.profiler.schedule(**keys)
     ours = parse_schedule(",".join(f"{key}={value}" for key, value in keys.items()))
     assert [int(ours.action(step)) for step in range(60)] == [theirs(step).value for step in range(60)]

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -347,8 +346,8 @@ def test_the_deadline_of_a_shutdown_reaches_exports_in_progress() -> None:
     assert destination.started.wait(LONG_S)
     closer = threading.Thread(target=pipeline.shutdown, args=(20.0,))
     closer.start()
-    while pipeline._deadline is None:
-        time.sleep(0)
+    with pipeline._changed:
+        assert pipeline._changed.wait_for(lambda: pipeline._deadline is not None, LONG_S)
     now[0] = 1015.0
     destination.gate.set()
     closer.join(LONG_S)
