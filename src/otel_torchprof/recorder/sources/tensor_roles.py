@@ -19,6 +19,7 @@ import numpy as np
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
 from otel_torchprof.recorder.sources.source import Source, SourceTarget
+from otel_torchprof.recorder.weak_identity_map import WeakIdentityMap
 from otel_torchprof.recording import TENSOR_ROLE_DTYPE, TensorRole
 
 _NOT_NOTED = "what tensors are for was not noted"
@@ -39,6 +40,9 @@ class _Label(NamedTuple):
     owner: int
 
 
+_Labelled = tuple[_Label, TensorRole, "weakref.ref[Any]"]
+
+
 class TensorRoles(Source):
     """Notes roles for one capture."""
 
@@ -54,28 +58,41 @@ class TensorRoles(Source):
         self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
         self._devices: dict[Any, tuple[int, int]] = {}
         self._name_ids: dict[tuple[str, str], int] = {}
-        self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._owners: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._labelled: list[tuple[_Label, TensorRole, weakref.ref[Any]]] | None = None
+        # By identity: a module or an optimizer may compare and hash as it likes.
+        self._modules: WeakIdentityMap[bool] = WeakIdentityMap()
+        self._optimizers: WeakIdentityMap[bool] = WeakIdentityMap()
+        self._owners: WeakIdentityMap[int] = WeakIdentityMap()
+        self._owner_numbers = itertools.count(1)
+        self._labelled: list[_Labelled] | None = None
         self._optimizer_stepped = False
         self._target = target
         for found, known in zip(_existing(torch), (self._modules, self._optimizers), strict=True):
-            known.update(found)
-        self._add_hooks()
-        self._note_everything()
+            for thing in found:
+                known[thing] = True
+        try:
+            self._add_hooks()
+        except BaseException:
+            self._remove_hooks()
+            raise
+        with failures.guard(_NOT_NOTED):
+            self._note_everything()
 
     def _add_hooks(self) -> None:
         # Not by attribute: `torch.optim` hides its module `optimizer`.
         optimizer = importlib.import_module("torch.optim.optimizer")
         module = importlib.import_module("torch.nn.modules.module")
-        self._hooks = [
-            optimizer.register_optimizer_step_pre_hook(self._before_optimizer_step),
-            optimizer.register_optimizer_step_post_hook(self._after_optimizer_step),
-            module.register_module_parameter_registration_hook(self._on_registration),
-            module.register_module_buffer_registration_hook(self._on_registration),
-            module.register_module_module_registration_hook(self._on_registration),
-        ]
+        for register, hook in (
+            (optimizer.register_optimizer_step_pre_hook, self._before_optimizer_step),
+            (optimizer.register_optimizer_step_post_hook, self._after_optimizer_step),
+            (module.register_module_parameter_registration_hook, self._on_registration),
+            (module.register_module_buffer_registration_hook, self._on_registration),
+            (module.register_module_module_registration_hook, self._on_registration),
+        ):
+            self._hooks.append(register(hook))
+
+    def _remove_hooks(self) -> None:
+        while self._hooks:
+            self._hooks.pop().remove()
 
     def step_begins(self) -> None:
         if not self._optimizer_stepped:
@@ -83,9 +100,7 @@ class TensorRoles(Source):
         self._optimizer_stepped = False
 
     def stop(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+        self._remove_hooks()
         if self._target is not None:
             with failures.guard(_NOT_NOTED):
                 self._note_everything()
@@ -95,7 +110,7 @@ class TensorRoles(Source):
         if self._is_compiling():
             return
         with failures.guard(_NOT_NOTED):
-            self._optimizers.add(optimizer)
+            self._optimizers[optimizer] = True
             self._optimizer_stepped = True
             self._add(self._notes_of_optimizer(optimizer, with_state=False))
 
@@ -109,12 +124,12 @@ class TensorRoles(Source):
         if self._is_compiling():
             return
         with failures.guard(_NOT_NOTED):
-            self._modules.add(module)
+            self._modules[module] = True
             self._labelled = None
 
     def _note_everything(self) -> None:
         notes = [*self._tensors_of_modules(), *self._gradients_of_modules()]
-        for optimizer in list(self._optimizers):
+        for optimizer, _known in self._optimizers.items():
             notes += self._notes_of_optimizer(optimizer, with_state=True)
         self._add(notes)
 
@@ -166,21 +181,31 @@ class TensorRoles(Source):
             for key, tensor in _tensors_in(state, self._torch.Tensor):
                 yield from self._notes(tensor, TensorRole.OPTIMIZER_STATE, label, key)
 
-    def _labelled_tensors(self) -> list[tuple[_Label, TensorRole, weakref.ref[Any]]]:
+    def _labelled_tensors(self) -> list[_Labelled]:
         """Parameters and buffers of all modules, by the path from the outermost module."""
-        if self._labelled is None:
-            modules = list(self._modules)
-            inner = {id(child) for module in modules for child in module.children()}
-            found: list[tuple[_Label, TensorRole, weakref.ref[Any]]] = []
-            for root in (module for module in modules if id(module) not in inner):
-                owner = self._owner(root)
-                for role, named in (
-                    (TensorRole.PARAMETER, root.named_parameters()),
-                    (TensorRole.BUFFER, root.named_buffers()),
-                ):
-                    found += ((_Label(name, owner), role, weakref.ref(tensor)) for name, tensor in named)
-            self._labelled = found
-        return self._labelled
+        known = self._labelled
+        if known is not None:
+            return known
+        modules = [module for module, _known in self._modules.items()]
+        inner: set[int] = set()
+        for module in modules:
+            with failures.guard(_NOT_NOTED):  # one that cannot be walked keeps no other from being noted
+                inner.update(map(id, module._modules.values()))
+        found: list[_Labelled] = []
+        for root in (module for module in modules if id(module) not in inner):
+            with failures.guard(_NOT_NOTED):
+                found += self._tensors_of(root)
+        self._labelled = found
+        return found
+
+    def _tensors_of(self, root: Any) -> Iterator[_Labelled]:
+        owner = self._owner(root)
+        for role, named in (
+            (TensorRole.PARAMETER, root.named_parameters()),
+            (TensorRole.BUFFER, root.named_buffers()),
+        ):
+            for name, tensor in named:
+                yield _Label(name, owner), role, weakref.ref(tensor)
 
     def _labels(self) -> dict[int, _Label]:
         """Of parameters and buffers, by identity."""
@@ -188,7 +213,11 @@ class TensorRoles(Source):
         return {id(tensor): label for tensor, label in tensors if tensor is not None}
 
     def _owner(self, holder: Any) -> int:
-        return self._owners.setdefault(holder, min(len(self._owners) + 1, _MAX_OWNER))
+        number = self._owners.get(holder)
+        if number is None:
+            # Counted apart from the map, which those leave that are gone: their numbers stay theirs.
+            number = self._owners[holder] = min(next(self._owner_numbers), _MAX_OWNER)
+        return number
 
     def _notes(self, tensor: Any, role: TensorRole, label: _Label, key: str = "") -> Iterator[Note]:
         """One for each storage of the tensor; none for tensors without memory, such as fake ones."""

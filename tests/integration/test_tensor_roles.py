@@ -1,0 +1,88 @@
+"""Whose tensors are noted, when modules and optimizers are not as torch's are."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from otel_torchprof.profiler import profile
+from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recording import Recording, TensorRole
+
+NOT_NOTED = "what tensors are for was not noted"
+
+
+def record(**options: Any) -> Recording:
+    with profile(profile_memory=True, **options) as prof:
+        torch.ones(2)
+    return prof.recording
+
+
+def names_of(recording: Recording, role: TensorRole) -> list[str]:
+    roles = recording.tensor_roles
+    return sorted({recording.name(int(name)) for name in roles["name"][roles["role"] == role]})
+
+
+class Equal(nn.Module):
+    """All of them are equal."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.register_parameter(name, nn.Parameter(torch.ones(3)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equal)
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_modules_that_are_equal_are_not_the_same() -> None:
+    held = [Equal("first"), Equal("second")]
+    names = names_of(record(), TensorRole.PARAMETER)
+    assert len(held) == 2
+    assert {"first", "second"} <= set(names)
+
+
+@dataclass
+class Unhashable(nn.Module):
+    """Torch itself cannot list what is in it."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(self.size))
+
+
+def test_a_module_that_cannot_be_walked_keeps_no_other_from_being_noted() -> None:
+    before = failures.count(NOT_NOTED)
+    held = (nn.Sequential(nn.Linear(2, 3, bias=False)), Unhashable(2))
+    recording = record()
+    assert recording.metadata["sources"]["tensor_roles"] == "on"
+    assert "0.weight" in names_of(recording, TensorRole.PARAMETER)
+    assert failures.count(NOT_NOTED) > before
+    del held
+
+
+def hooks() -> list[Any]:
+    optimizer = importlib.import_module("torch.optim.optimizer")  # which `torch.optim` hides
+    return [
+        *torch_module._global_parameter_registration_hooks,
+        *torch_module._global_buffer_registration_hooks,
+        *optimizer._global_optimizer_pre_hooks,
+        *optimizer._global_optimizer_post_hooks,
+    ]
+
+
+def test_a_torch_without_one_of_the_hooks_is_left_with_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = hooks()
+    monkeypatch.delattr(torch_module, "register_module_module_registration_hook")
+    assert record().metadata["sources"] == {"memory": "on", "tensor_roles": "off: AttributeError"}
+    assert hooks() == before
