@@ -16,6 +16,7 @@ PROGRAM = Path(__file__).with_name("programs") / "interrupted.py"
     [
         ("stop_while_stopping", "done"),
         ("stop_while_starting", "done"),
+        ("start_while_stopping_modules", "done"),
         ("load_while_loading", "BridgeUnavailable"),
         ("place_while_placing", "done"),
         ("count_while_counting", "done"),

@@ -16,6 +16,8 @@ from otel_torchprof import profile, torch_fallback
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder import bridge
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.sources import modules
 from otel_torchprof.telemetry.cancellation import Cancellation
 from otel_torchprof.telemetry.context import CurrentSpan, StepPlacer
 from otel_torchprof.telemetry.counters import ExportCounters
@@ -62,6 +64,17 @@ def stop_while_starting() -> None:
     loaded = bridge.load_bridge()
     loaded._table = Interrupting(loaded._table)
     second.start()
+    torch.ones(2)
+    assert len(second.stop()) == 3
+
+
+def start_while_stopping_modules() -> None:
+    options = CaptureOptions(with_modules=True)
+    first, second = Capture(options=options), Capture(options=options)
+    first.start()
+    on_signal(second.start)
+    interrupting(modules._wrapper, "_take_out")  # under the lock of the wrapper
+    first.halt()
     torch.ones(2)
     assert len(second.stop()) == 3
 

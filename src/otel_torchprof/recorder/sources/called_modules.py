@@ -49,7 +49,7 @@ def _describe(module: Any) -> dict[str, Any]:
             [name, _storage_address(parameter), parameter.nbytes] for name, parameter in own
         ]
     except Exception:
-        pass
+        pass  # lazy parameters have no sizes, and a class may answer as it likes: what is known stays
     return described
 
 

@@ -80,7 +80,7 @@ class _CudaHistory:
     last one stops it.
     """
 
-    _lock = threading.Lock()
+    _lock = threading.RLock()  # a signal handler may start a capture while its thread stops one
     _holders = 0
 
     def __init__(self, memory: Any) -> None:

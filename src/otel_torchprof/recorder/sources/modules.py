@@ -55,7 +55,7 @@ class _CallWrapper:
     """The wrapper in `nn.Module.__call__`, there while any capture wants it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may start a capture while its thread stops one
         self._wanted = 0
         self._module_class: Any = None
 
@@ -78,7 +78,7 @@ class _CallWrapper:
 
     def forget(self) -> None:
         """In the child of a fork: no capture is left."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         if self._wanted:
             self._wanted = 0
             core.forget_modules()
