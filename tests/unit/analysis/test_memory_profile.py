@@ -141,6 +141,19 @@ def test_out_of_memory_is_no_memory() -> None:
     assert MemoryProfile(builder.finish()).devices == []
 
 
+def test_a_gradient_is_what_an_accumulation_keeps_and_nothing_else() -> None:
+    builder = RecordingBuilder()
+    track = builder.add_track("python")
+    accumulation = builder.add_event("torch::autograd::AccumulateGrad", 0, 10, track=track)
+    copy = builder.add_event("aten::clone", 2, 8, track=track)
+    other = builder.add_event("aten::mul", 20, 30, track=track)
+    assert accumulation == 0
+    rows = [(3, copy, 64, 100), (25, other, 256, 30)]
+    (cpu,) = MemoryProfile(make(rows, builder)).devices
+    assert cpu.peak.total_bytes == 130
+    assert cpu.peak.by_category[Category.GRADIENT] == 100
+
+
 def growing(kept_bytes: Sequence[int], steps: int = 6) -> Recording:
     """In each step `leak` allocates `kept_bytes[step]`, and `work` what it frees again."""
     builder = RecordingBuilder()

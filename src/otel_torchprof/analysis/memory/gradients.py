@@ -24,17 +24,18 @@ def accumulated_gradients(recording: Recording, blocks: Blocks) -> Iterator[int]
     events, parent = recording.events, recording.tree().parent
     if not len(recording):
         return
-    accumulates = is_accumulation[events.name]
+    # One more entry, for the parent -1 of the outermost, which is its own parent.
+    accumulates = np.append(is_accumulation[events.name], False)
+    parent = np.append(parent, -1)
     tensors = recording.tensors
     row = tensors["event"]
-    within = (parent[row] >= 0) & accumulates[parent[row]] & keeps[events.name[row]]
+    within = accumulates[parent[row]] & keeps[events.name[row]]
     first_argument = within & (tensors["argument"] == 0) & (blocks.of_tensor >= 0)
     yield from np.unique(blocks.of_tensor[first_argument]).tolist()
     # A copy: made below an accumulation and not gone with it.
     made = np.flatnonzero(blocks.event >= 0)
     event = blocks.event[made]
-    holder = np.where(accumulates[event], event, np.maximum(parent[event], 0))
-    grandparent = np.maximum(parent[holder], 0)
-    holder = np.where(accumulates[holder], holder, grandparent)
+    holder = np.where(accumulates[event], event, parent[event])
+    holder = np.where(accumulates[holder], holder, parent[holder])
     outlives = blocks.end_ns[made] > events.end_ns[holder]
     yield from made[accumulates[holder] & outlives].tolist()
