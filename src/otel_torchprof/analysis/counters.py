@@ -60,7 +60,8 @@ def counter_totals(recording: Recording) -> CounterTotals:
     in_steps = steps >= 0
     of_events = records[over_events]
     name_ids, event_rows = np.unique(recording.events.name[of_events["event"]], return_inverse=True)
-    calls = [len(np.unique(of_events["event"][event_rows == row])) for row in range(len(name_ids))]
+    # The same names in the same order, each event once.
+    _names, calls = np.unique(recording.events.name[np.unique(of_events["event"])], return_counts=True)
     return CounterTotals(
         counters=counters,
         estimated=frozenset(counter_of[name] for name in counter_of if series[name] == _ESTIMATED),
@@ -73,7 +74,7 @@ def counter_totals(recording: Recording) -> CounterTotals:
         tracks=tuple(tracks.tolist()),
         by_thread=_sum_up(thread_rows, thread_columns, of_threads["value"], (len(tracks), len(counters))),
         events=tuple(recording.name(name) for name in name_ids.tolist()),
-        calls=tuple(calls),
+        calls=tuple(calls.tolist()),
         by_event=_sum_up(
             event_rows, columns[over_events], of_events["value"], (len(name_ids), len(counters))
         ),

@@ -25,6 +25,20 @@ def test_sums_of_a_small_recording() -> None:
     np.testing.assert_array_equal(totals.total, [1_111, 1_940.4])
 
 
+def test_an_event_is_one_call_however_many_counters_and_readings_it_has() -> None:
+    builder = RecordingBuilder()
+    track = builder.add_track("main")
+    events = [builder.add_event(name, at, at + 5, track=track) for at, name in enumerate(["b", "a", "b"])]
+    faults, cycles = builder.add_name("page-faults", "count"), builder.add_name("cycles", "count")
+    rows = [
+        (9, event, track, name, 2.0) for event in events for name in (faults, cycles) for _reading in range(2)
+    ]
+    builder.add_counters(np.array(rows, dtype=COUNTER_DTYPE))
+    totals = counter_totals(builder.finish())
+    assert dict(zip(totals.events, totals.calls, strict=True)) == {"a": 1, "b": 2}
+    assert dict(zip(totals.events, totals.by_event[:, 0].tolist(), strict=True)) == {"a": 4.0, "b": 8.0}
+
+
 def test_what_was_scaled_up_is_named() -> None:
     assert counter_totals(counted_recording(estimated=True)).estimated == {"task-clock"}
 
