@@ -26,11 +26,17 @@ class MergedStacks:
     def __len__(self) -> int:
         return len(self.parent)
 
-    def sum_of_rows(self, values: Numbers) -> Numbers:
-        """For each node the sum over its own events; `values` is by row."""
+    def sum_of_rows(self, values: Numbers, node_of_row: Numbers | None = None) -> Numbers:
+        """For each node the sum over its own events.
+
+        Args:
+            values: by row.
+            node_of_row: the node of each row, where it is not the one that it was merged into.
+        """
+        node = self.node_of_row if node_of_row is None else node_of_row
         sums = np.zeros(len(self), dtype=np.int64)
-        rows = np.flatnonzero(self.node_of_row != NO_NODE)
-        np.add.at(sums, self.node_of_row[rows], values[rows])
+        rows = np.flatnonzero(node != NO_NODE)
+        np.add.at(sums, node[rows], values[rows])
         return sums
 
     def sum_of_subtrees(self, values: Numbers) -> Numbers:

@@ -71,16 +71,15 @@ def module_tree(recording: Recording) -> ModuleTree:
     forward_node = np.where(around < 0, NO_NODE, merged.node_of_row[around])
     backward_node = _backward_nodes(recording, forward_node)
     node_of_row = np.where(backward_node != NO_NODE, backward_node, forward_node)
-    sums = _Sums(merged)
 
     duration_ns = events.end_ns - events.start_ns
     forward_ns = merged.sum_of_rows(duration_ns)
     inner_ns = np.zeros(len(merged), dtype=np.int64)
     np.add.at(inner_ns, merged.parent[merged.parent != NO_NODE], forward_ns[merged.parent != NO_NODE])
     is_outermost = _outermost_backward(recording, parent)
-    self_backward_ns = sums.of_rows(np.where(is_outermost, duration_ns, 0), backward_node)
-    self_device_ns = sums.of_rows(launched_ns(recording), node_of_row)
-    self_allocated, self_freed = _memory(recording, forward_node, sums)
+    self_backward_ns = merged.sum_of_rows(np.where(is_outermost, duration_ns, 0), backward_node)
+    self_device_ns = merged.sum_of_rows(launched_ns(recording), node_of_row)
+    self_allocated, self_freed = _memory(recording, forward_node, merged)
     training = (events.flags & EventFlags.TRAINING) != 0
     columns = {
         "calls": merged.sum_of_rows(is_module.astype(np.int64)),
@@ -99,18 +98,6 @@ def module_tree(recording: Recording) -> ModuleTree:
     place[-1] = -1  # NO_NODE
     place[order] = np.arange(len(order))
     return ModuleTree(list(_make_rows(recording, merged, columns, order, place)), place[node_of_row])
-
-
-class _Sums:
-    def __init__(self, merged: MergedStacks) -> None:
-        self._count = len(merged)
-
-    def of_rows(self, values: Numbers, node_of_row: Numbers) -> Numbers:
-        """For each node the sum over the rows that belong to it."""
-        sums = np.zeros(self._count, dtype=np.int64)
-        known = node_of_row != NO_NODE
-        np.add.at(sums, node_of_row[known], values[known])
-        return sums
 
 
 def _backward_nodes(recording: Recording, forward_node: Numbers) -> Numbers:
@@ -135,7 +122,7 @@ def _outermost_backward(recording: Recording, parent: Numbers) -> npt.NDArray[np
     return linked & (enclosing < 0)
 
 
-def _memory(recording: Recording, node_of_row: Numbers, sums: _Sums) -> tuple[Numbers, Numbers]:
+def _memory(recording: Recording, node_of_row: Numbers, merged: MergedStacks) -> tuple[Numbers, Numbers]:
     """Bytes allocated and freed by the forward of each node itself."""
     allocated = np.zeros(len(recording), dtype=np.int64)
     freed = np.zeros(len(recording), dtype=np.int64)
@@ -144,7 +131,7 @@ def _memory(recording: Recording, node_of_row: Numbers, sums: _Sums) -> tuple[Nu
     size_bytes, row = known["size_bytes"], known["event"].astype(np.int64)
     np.add.at(allocated, row, np.maximum(size_bytes, 0))
     np.add.at(freed, row, np.maximum(-size_bytes, 0))
-    return sums.of_rows(allocated, node_of_row), sums.of_rows(freed, node_of_row)
+    return merged.sum_of_rows(allocated, node_of_row), merged.sum_of_rows(freed, node_of_row)
 
 
 def _in_order_of_calls(merged: MergedStacks) -> Iterator[int]:
