@@ -16,24 +16,16 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from packaging.requirements import Requirement
-from torch import nn
 
 import otel_torchprof
 from otel_torchprof.config import SettingError
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.steps import process_steps
+from tests.integration.programs.plain_loop import train
 from tests.support.instrumented import Finished, attributes_of, run_command, run_instrumented
 
 PROGRAM = str(Path(__file__).with_name("programs") / "plain_loop.py")
 EVERY_STEP = "active=1"
-
-
-def train(steps: int) -> None:
-    model = nn.Linear(3, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(steps):
-        model(torch.randn(4, 3)).square().mean().backward()
-        optimizer.step()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from otel_torchprof.telemetry.send_result import SendResult
 from otel_torchprof.version import __version__
 from tests.support.otlp_sink import GrpcAnswer, OtlpGrpcSink
 from tests.support.requests import make_request
-from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, GrpcSender
+from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, GrpcSender, send_and_cancel
 
 ROOT = Path(__file__).parents[2]
 
@@ -177,13 +176,7 @@ def test_a_listener_that_speaks_no_http2_never_answers() -> None:
 def test_cancel_ends_a_call_in_progress(sink: OtlpGrpcSink) -> None:
     sink.answers.append(GrpcAnswer(hangs=True))
     sender = GrpcSender({ENDPOINT: sink.endpoint, TIMEOUT: "3600"})
-    results: list[SendResult] = []
-    thread = threading.Thread(target=lambda: results.append(sender.send(PAYLOAD, 3)))
-    thread.start()
-    sink.wait_for_requests(1)
-    sender.cancel()
-    thread.join(60)
-    assert results == [SendResult.dropped("shut_down", 3)]
+    assert send_and_cancel(sender, sink) == SendResult.dropped("shut_down", 3)
     assert sender.send(PAYLOAD, 3) == SendResult.dropped("shut_down", 3)
     sender.close()
 

@@ -6,7 +6,6 @@ import logging
 import os
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -20,7 +19,7 @@ from otel_torchprof.telemetry.send_result import SendResult
 from otel_torchprof.version import __version__
 from tests.support.otlp_sink import HttpAnswer, OtlpHttpSink
 from tests.support.requests import make_request
-from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, HttpSender
+from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, HttpSender, send_and_cancel
 
 
 @pytest.fixture
@@ -235,13 +234,7 @@ def test_the_callers_time_is_the_smaller_of_the_two(sink: OtlpHttpSink) -> None:
 def test_cancel_ends_a_wait_between_tries(sink: OtlpHttpSink) -> None:
     sink.answers.append(HttpAnswer(503, headers={"retry-after": "3000"}))
     sender = OtlpHttpSender(read_otlp_config({ENDPOINT: sink.endpoint, TIMEOUT: "3600"}, "http/protobuf"))
-    results: list[SendResult] = []
-    thread = threading.Thread(target=lambda: results.append(sender.send(PAYLOAD, 3)))
-    thread.start()
-    sink.wait_for_requests(1)
-    sender.cancel()
-    thread.join(60)
-    assert results == [SendResult.dropped("shut_down", 3)]
+    assert send_and_cancel(sender, sink) == SendResult.dropped("shut_down", 3)
     assert sender.send(PAYLOAD, 3) == SendResult.dropped("shut_down", 3)
 
 

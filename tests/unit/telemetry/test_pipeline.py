@@ -63,6 +63,18 @@ def make_pipeline(
     return ExportPipeline(destinations, ExportCounters(), **options)  # type: ignore[arg-type]
 
 
+def make_busy_pipeline(
+    destination: RecordingDestination, recordings: int, **options: float | Callable[[], float]
+) -> ExportPipeline:
+    """With the first of its recordings in progress, which waits for the destination's gate."""
+    destination.gate.clear()
+    pipeline = make_pipeline(destination, **options)
+    for _ in range(recordings):
+        pipeline.submit(HandMadeWork())
+    assert destination.started.wait(LONG_S)
+    return pipeline
+
+
 def test_work_is_exported_in_order_on_one_thread_of_its_own() -> None:
     destination = RecordingDestination()
     pipeline = make_pipeline(destination)
@@ -163,11 +175,7 @@ def test_shutdown_twice_closes_once_and_later_work_is_dropped() -> None:
 
 def test_shutdown_cancels_what_is_not_done_in_time_and_drops_the_rest() -> None:
     destination = RecordingDestination()
-    destination.gate.clear()
-    pipeline = make_pipeline(destination)
-    for _ in range(3):
-        pipeline.submit(HandMadeWork())
-    assert destination.started.wait(LONG_S)
+    pipeline = make_busy_pipeline(destination, 3)
     assert not pipeline.shutdown(0.0)
     # The one in progress ended when it was cancelled and counts its own spans.
     assert pipeline.counters.counts() == ExportCounts(
@@ -178,11 +186,7 @@ def test_shutdown_cancels_what_is_not_done_in_time_and_drops_the_rest() -> None:
 
 def test_a_destination_that_never_answers_does_not_hold_shutdown_up() -> None:
     destination = RecordingDestination(deaf=True)
-    destination.gate.clear()
-    pipeline = make_pipeline(destination)
-    pipeline.submit(HandMadeWork())
-    pipeline.submit(HandMadeWork())
-    assert destination.started.wait(LONG_S)
+    pipeline = make_busy_pipeline(destination, 2)
     assert not pipeline.shutdown(0.0)
     assert not pipeline.shutdown(0.0)
     assert pipeline.counters.counts().dropped_recordings == {"shut_down": 2}, "counted once"
@@ -316,11 +320,7 @@ def test_many_threads_submit_at_once_and_all_work_is_accounted_for() -> None:
 
 def test_a_forked_child_starts_empty_and_works() -> None:
     destination = RecordingDestination()
-    destination.gate.clear()
-    pipeline = make_pipeline(destination)
-    for _ in range(3):
-        pipeline.submit(HandMadeWork())
-    assert destination.started.wait(LONG_S)
+    pipeline = make_busy_pipeline(destination, 3)
     with pipeline._changed, pipeline.counters._lock:  # as another thread might at the moment of the fork
         pid = os.fork()
         if pid == 0:
@@ -340,10 +340,7 @@ def test_a_forked_child_starts_empty_and_works() -> None:
 def test_the_deadline_of_a_shutdown_reaches_exports_in_progress() -> None:
     now = [1000.0]
     destination = RecordingDestination()
-    destination.gate.clear()
-    pipeline = make_pipeline(destination, clock=lambda: now[0])
-    pipeline.submit(HandMadeWork())
-    assert destination.started.wait(LONG_S)
+    pipeline = make_busy_pipeline(destination, 1, clock=lambda: now[0])
     closer = threading.Thread(target=pipeline.shutdown, args=(20.0,))
     closer.start()
     with pipeline._changed:
