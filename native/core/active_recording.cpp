@@ -233,7 +233,7 @@ DropCounts ActiveRecording::drops() const noexcept {
 }
 
 void ActiveRecording::start_counters(std::unique_ptr<CounterSource> source,
-                                     std::span<const std::string> names, CounterScope scope) {
+                                     std::span<const std::string> names) {
   if (counter_log_ != nullptr) {
     throw std::runtime_error("the counters of a capture start once");
   }
@@ -245,11 +245,9 @@ void ActiveRecording::start_counters(std::unique_ptr<CounterSource> source,
     counters_.store(nullptr, std::memory_order_relaxed);
     throw;
   }
-  counter_scope_.store(scope, std::memory_order_relaxed);
 }
 
 void ActiveRecording::stop_counters() noexcept {
-  counter_scope_.store(CounterScope::kNone, std::memory_order_relaxed);
   if (CounterLog* log = counters(); log != nullptr) {
     log->stop();
   }

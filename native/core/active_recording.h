@@ -84,17 +84,12 @@ class ActiveRecording {
 
   // Counts from now on, once in a recording. Throws std::system_error when it cannot, std::runtime_error the
   // second time.
-  void start_counters(std::unique_ptr<CounterSource> source, std::span<const std::string> names,
-                      CounterScope scope);
+  void start_counters(std::unique_ptr<CounterSource> source, std::span<const std::string> names);
   void stop_counters() noexcept;
   // Closes them, once no thread is inside a hook.
   void close_counters() noexcept;
   // nullptr when nothing counts.
   [[nodiscard]] CounterLog* counters() const noexcept { return counters_.load(std::memory_order_acquire); }
-  [[nodiscard]] bool counts(bool is_user) const noexcept {
-    const CounterScope scope = counter_scope_.load(std::memory_order_relaxed);
-    return scope != CounterScope::kNone && (is_user || scope == CounterScope::kOps);
-  }
 
  private:
   void close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept;
@@ -103,7 +98,6 @@ class ActiveRecording {
                                   DropReason& failure) noexcept;
 
   const std::uint64_t id_;
-  std::atomic<CounterScope> counter_scope_{CounterScope::kNone};
   std::atomic<CounterLog*> counters_{nullptr};
   Arena arena_;
   StringTable strings_;

@@ -64,7 +64,7 @@ void Capture::stop() noexcept {
     return;
   }
   if (before == State::kRecording) {
-    recording_->stop_counters();
+    end_counters();
     Populator::remove(recording_->arena());
     if (Registry::instance().stop(static_cast<std::uint32_t>(slot_.load(std::memory_order_relaxed)),
                                   *recording_)) {
@@ -114,7 +114,8 @@ void Capture::start_counters(std::unique_ptr<CounterSource> source, std::span<co
   if (lost_in_fork() || state_.load(std::memory_order_relaxed) != State::kRecording) {
     throw std::runtime_error("the capture does not record; start it before its counters");
   }
-  recording_->start_counters(std::move(source), names, scope);
+  recording_->start_counters(std::move(source), names);
+  counter_scope().store(scope, std::memory_order_relaxed);
 }
 
 void Capture::stop_counters() noexcept {
@@ -122,7 +123,18 @@ void Capture::stop_counters() noexcept {
     return;
   }
   const std::lock_guard lock(mutex_);
+  if (state_.load(std::memory_order_relaxed) == State::kRecording) {
+    end_counters();
+  }
+}
+
+void Capture::end_counters() noexcept {
+  counter_scope().store(CounterScope::kNone, std::memory_order_relaxed);
   recording_->stop_counters();
+}
+
+std::atomic<CounterScope>& Capture::counter_scope() const noexcept {
+  return slots[static_cast<std::size_t>(slot_.load(std::memory_order_relaxed))].counter_scope;
 }
 
 void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {

@@ -74,6 +74,9 @@ class Capture {
   enum class State { kNew, kRecording, kStopped };
 
   void mark_counters() noexcept;
+  // While recording, under the lock.
+  void end_counters() noexcept;
+  [[nodiscard]] std::atomic<CounterScope>& counter_scope() const noexcept;
 
   std::shared_ptr<ActiveRecording> recording_;
   std::string fallback_reason_;

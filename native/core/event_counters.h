@@ -24,7 +24,6 @@ class EventCounters {
     cursor_.set_thread(ordinal);
   }
 
-  [[nodiscard]] bool has_open() const noexcept { return !open_.empty(); }
   // Before an event begins, so that the reading takes none of its time; `opened` says which it was. False
   // when it cannot be counted.
   [[nodiscard]] bool read_start() noexcept;

@@ -16,7 +16,7 @@ bool FrameLog::make_room() noexcept {
   }
   if (larger == nullptr) {
     ++too_deep_;
-    drop(DropReason::kStackTooDeep);
+    dropped_.drop(*recording_, DropReason::kStackTooDeep);
     return false;
   }
   std::copy(bottom_, top_ + 1, larger.get());
@@ -28,26 +28,15 @@ bool FrameLog::make_room() noexcept {
 }
 
 std::byte* FrameLog::reserve() noexcept {
-  if (retry_in_frames_ != 0) {
-    --retry_in_frames_;
-    drop(last_failure_);
-    return nullptr;
-  }
-  std::byte* room = nullptr;
-  last_failure_ = DropReason::kByteCap;
-  if (owner_.ensure_thread_record(0)) {
+  return dropped_.reserve(*recording_, [&](DropReason& failure) noexcept -> std::byte* {
+    if (!owner_.ensure_thread_record(0, failure)) {
+      return nullptr;
+    }
     frames_.set_thread(owner_.ordinal());
-    room = frames_.reserve(recording_->arena(), sizeof(FrameRecord));
-    last_failure_ = frames_.failure();
-  }
-  if (room == nullptr) {
-    retry_in_frames_ = retry_interval_frames_;
-    retry_interval_frames_ = std::min(2 * retry_interval_frames_, kMaxRetryFrames);
-    drop(last_failure_);
-    return nullptr;
-  }
-  retry_interval_frames_ = kFirstRetryFrames;
-  return room;
+    std::byte* room = frames_.reserve(recording_->arena(), sizeof(FrameRecord));
+    failure = frames_.failure();
+    return room;
+  });
 }
 
 void FrameLog::leave_other(const void* key, std::uint64_t now_ticks) noexcept {
@@ -67,7 +56,7 @@ void FrameLog::leave_other(const void* key, std::uint64_t now_ticks) noexcept {
   // A C function that returns may have been called before its thread was watched; a Python frame would have
   // been found on the stack then.
   if (!is_c_call_key(key)) {
-    drop(DropReason::kUnmatchedEnd);
+    dropped_.drop(*recording_, DropReason::kUnmatchedEnd);
   }
 }
 
@@ -125,32 +114,9 @@ void FrameLog::enter_standing(const StandingFrame& frame, std::uint64_t start_ti
 void FrameLog::close(std::uint64_t now_ticks) noexcept {
   end_above(0, now_ticks);
   frames_.close(recording_->arena());
-  flush_drops();
+  dropped_.close(*recording_);
   too_deep_ = 0;
   last_ticks_ = 0;
-  retry_in_frames_ = 0;
-  retry_interval_frames_ = kFirstRetryFrames;
-}
-
-void FrameLog::drop(DropReason reason) noexcept {
-  if (pending_reason_.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(reason)) {
-    flush_drops();
-    pending_reason_.store(static_cast<std::uint32_t>(reason), std::memory_order_relaxed);
-  }
-  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed) + 1;
-  pending_drops_.store(pending, std::memory_order_relaxed);
-  if (pending == kFlushDrops) {
-    flush_drops();
-  }
-}
-
-void FrameLog::flush_drops() noexcept {
-  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed);
-  if (pending != 0) {
-    pending_drops_.store(0, std::memory_order_relaxed);
-    recording_->count_drops(static_cast<DropReason>(pending_reason_.load(std::memory_order_relaxed)),
-                            pending);
-  }
 }
 
 }  // namespace torchprof

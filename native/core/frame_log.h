@@ -4,7 +4,6 @@
 // matched by a key: the address of the frame object, which lives as long as the frame does.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "core/active_recording.h"
 #include "core/chunk_cursor.h"
 #include "core/clock.h"
+#include "core/drop_backoff.h"
 #include "core/layout.h"
 
 namespace torchprof {
@@ -91,9 +91,7 @@ class FrameLog {
   // The recording, or the thread, ends.
   void close(std::uint64_t now_ticks) noexcept;
 
-  void add_pending_drops(DropCounts& counts) const noexcept {
-    counts[pending_reason_.load(std::memory_order_relaxed)] += pending_drops_.load(std::memory_order_relaxed);
-  }
+  void add_pending_drops(DropCounts& counts) const noexcept { dropped_.add_pending(counts); }
 
  private:
   struct OpenFrame {
@@ -101,9 +99,6 @@ class FrameLog {
     FrameRecord* record;
   };
   static constexpr std::size_t kFirstOpenFrames = 256;
-  static constexpr std::uint32_t kFirstRetryFrames = 1024;
-  static constexpr std::uint32_t kMaxRetryFrames = 1U << 20U;
-  static constexpr std::uint32_t kFlushDrops = 256;
 
   static FrameRecord* write(std::byte* room, std::uint32_t name, EventKind kind,
                             std::uint16_t flags) noexcept {
@@ -127,8 +122,6 @@ class FrameLog {
   // Ends all but the `kept` outermost, unfinished.
   void end_above(std::size_t kept, std::uint64_t end_ticks) noexcept;
   void enter_standing(const StandingFrame& frame, std::uint64_t start_ticks) noexcept;
-  void drop(DropReason reason) noexcept;
-  void flush_drops() noexcept;
 
   ThreadBuffer& owner_;
   ActiveRecording* recording_ = nullptr;
@@ -145,12 +138,7 @@ class FrameLog {
   FrameRecord hidden_{};
   FrameRecord discard_{};
 
-  // After a failed allocation so many frames are dropped before the next try.
-  std::uint32_t retry_in_frames_ = 0;
-  std::uint32_t retry_interval_frames_ = kFirstRetryFrames;
-  DropReason last_failure_ = DropReason::kByteCap;
-  std::atomic<std::uint32_t> pending_drops_{0};
-  std::atomic<std::uint32_t> pending_reason_{0};
+  DropBackoff dropped_;
 };
 
 }  // namespace torchprof

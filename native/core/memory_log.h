@@ -6,6 +6,7 @@
 
 #include "core/chunk_cursor.h"
 #include "core/clock.h"
+#include "core/drop_backoff.h"
 #include "core/layout.h"
 #include "torch/bridge_abi.h"
 
@@ -40,18 +41,17 @@ class MemoryLog {
     allocations_.commit_record(sizeof(AllocationRecord));
   }
 
-  // Gives unused memory back.
-  void close(Arena& arena) noexcept;
+  // The recording, or the thread, ends: gives unused memory back.
+  void close() noexcept;
+
+  void add_pending_drops(DropCounts& counts) const noexcept { dropped_.add_pending(counts); }
 
  private:
-  static constexpr std::uint32_t kRetryEvents = 1024;
-
   [[nodiscard]] std::byte* reserve() noexcept;
 
   ThreadBuffer& owner_;
   ChunkCursor allocations_{ChunkKind::kAllocations, sizeof(AllocationRecord)};
-  std::uint32_t retry_in_events_ = 0;  // after a failed allocation so many are dropped before the next try
-  DropReason last_failure_ = DropReason::kByteCap;
+  DropBackoff dropped_;
 };
 
 }  // namespace torchprof

@@ -27,7 +27,7 @@ const StringEntry& NameCache::find_by_text(const char* name, const char* overloa
     }
   }
   const StringEntry& entry = table.intern(text, hash);
-  if (&entry != &table.placeholder()) {
+  if (!StringTable::is_placeholder(entry)) {
     remember(hash, entry);
     known = &entry;
   }

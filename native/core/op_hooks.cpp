@@ -10,6 +10,8 @@ namespace {
 
 // Everything not expected on an op's way stands in functions of its own, out of the way of the common one.
 #define TORCHPROF_COLD __attribute__((noinline, cold))
+// And the common one is one piece: the steps of a hook are functions to read, not to call.
+#define TORCHPROF_HOT __attribute__((always_inline)) inline
 
 TORCHPROF_COLD ThreadState* attach(std::uint32_t slot) noexcept {
   // A thread met for the first time at a stopped slot needs no state.
@@ -58,8 +60,7 @@ TORCHPROF_COLD bool make_room(ThreadBuffer& buffer) noexcept {
 
 // After the time of the end was taken.
 void count_ended(ThreadBuffer& buffer, const OpRecord& record) noexcept {
-  EventCounters* const counters = buffer.counters();
-  if (counters != nullptr && counters->has_open()) [[unlikely]] {
+  if (EventCounters* const counters = buffer.counters(); counters != nullptr) [[unlikely]] {
     counters->ended(record);
   }
 }
@@ -76,16 +77,19 @@ TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, A
     count_ended(*buffer, *record);
     return;
   }
-  static_cast<void>(buffer->ensure_thread_record(0));  // the ending thread needs a track to be named by
+  DropReason failure{};
+  static_cast<void>(
+      buffer->ensure_thread_record(0, failure));  // the ending thread needs a track to be named by
   const Registry::Ended ended = Registry::instance().end_elsewhere(slot, *buffer, key, end_ticks, is_async);
   if (ended == Registry::Ended::kUnknown && !buffer->forgive_too_deep()) {
     recording.count_drops(DropReason::kUnmatchedEnd);
   }
 }
 
-// `begin(buffer)` writes the record.
-template <typename Begin>
-void open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
+// What every hook does first: `record(thread, recording)` inside the hook, or `refuse(thread)` where nothing
+// may be recorded, with the thread when that is why, nullptr when the slot has stopped.
+template <typename Record, typename Refuse>
+TORCHPROF_HOT void hook(std::uint32_t slot, Record record, Refuse refuse) noexcept {
   ThreadState* thread = current_thread;
   if (thread == nullptr) [[unlikely]] {
     thread = attach(slot);
@@ -93,26 +97,39 @@ void open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
       return;
     }
   }
-  const HookScope hook(*thread);
-  if (!hook.entered()) [[unlikely]] {
-    count_not_entered(*thread, slot);
+  const HookScope scope(*thread);
+  if (!scope.entered()) [[unlikely]] {
+    refuse(thread);
     return;
   }
   ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
   if (recording == nullptr) [[unlikely]] {
-    count_stopped(slots[slot]);
+    refuse(nullptr);
     return;
   }
-  ThreadBuffer* buffer = buffer_of(*thread, slot, *recording);
-  if (buffer == nullptr) [[unlikely]] {
-    return;
-  }
-  if (!buffer->open_ops().has_room()) [[unlikely]] {
-    if (!make_room(*buffer)) {
-      return;
-    }
-  }
-  buffer->open_ops().push(key, begin(*buffer));
+  record(*thread, *recording);
+}
+
+// `begin(buffer)` writes the record.
+template <typename Begin>
+TORCHPROF_HOT void open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
+  hook(
+      slot,
+      [&](ThreadState& thread, ActiveRecording& recording) noexcept {
+        ThreadBuffer* buffer = buffer_of(thread, slot, recording);
+        if (buffer == nullptr) [[unlikely]] {
+          return;
+        }
+        if (!buffer->open_ops().has_room()) [[unlikely]] {
+          if (!make_room(*buffer)) {
+            return;
+          }
+        }
+        buffer->open_ops().push(key, begin(*buffer));
+      },
+      [slot](const ThreadState* thread) noexcept {
+        thread != nullptr ? count_not_entered(*thread, slot) : count_stopped(slots[slot]);
+      });
 }
 
 TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_op_start& op) noexcept {
@@ -127,59 +144,41 @@ TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_
 }
 
 void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
-  open_event(slot, op->key, [op](ThreadBuffer& buffer) noexcept {
-    return buffer.recording()->counts(op->is_user != 0) ? begin_counted_op(buffer, *op)
-                                                        : buffer.begin_op(*op);
+  open_event(slot, op->key, [slot, op](ThreadBuffer& buffer) noexcept {
+    return slots[slot].counts(op->is_user != 0) ? begin_counted_op(buffer, *op) : buffer.begin_op(*op);
   });
 }
 
 void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept {
-  ThreadState* thread = current_thread;
-  if (thread == nullptr) [[unlikely]] {
-    thread = attach(slot);
-    if (thread == nullptr) {
-      return;
-    }
-  }
-  const HookScope hook(*thread);
-  if (!hook.entered()) [[unlikely]] {
-    return;
-  }
-  ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
-  if (recording == nullptr) [[unlikely]] {
-    return;
-  }
-  ThreadBuffer* buffer = thread->buffers[slot].load(std::memory_order_relaxed);
-  if (buffer != nullptr && buffer->recording() == recording) [[likely]] {
-    if (OpRecord* record = buffer->open_ops().pop(key); record != nullptr) [[likely]] {
-      end_op(*record, ticks(), is_async != 0);
-      count_ended(*buffer, *record);
-      return;
-    }
-  }
-  end_not_innermost(*thread, slot, *recording, key, is_async != 0);
+  hook(
+      slot,
+      [&](ThreadState& thread, ActiveRecording& recording) noexcept {
+        ThreadBuffer* buffer = thread.buffers[slot].load(std::memory_order_relaxed);
+        if (buffer != nullptr && buffer->recording() == &recording) [[likely]] {
+          if (OpRecord* record = buffer->open_ops().pop(key); record != nullptr) [[likely]] {
+            end_op(*record, ticks(), is_async != 0);
+            count_ended(*buffer, *record);
+            return;
+          }
+        }
+        end_not_innermost(thread, slot, recording, key, is_async != 0);
+      },
+      [](const ThreadState*) noexcept {});
 }
 
 void memory_event(std::uint32_t slot, const torchprof_memory_event* event) noexcept {
-  ThreadState* thread = current_thread;
-  if (thread == nullptr) [[unlikely]] {
-    thread = attach(slot);
-    if (thread == nullptr) {
-      return;
-    }
-  }
-  const HookScope hook(*thread);
-  if (!hook.entered()) [[unlikely]] {
-    count_not_entered(*thread, slot);
-    return;
-  }
-  ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
-  if (recording == nullptr) [[unlikely]] {
-    return;
-  }
-  if (ThreadBuffer* buffer = buffer_of(*thread, slot, *recording); buffer != nullptr) [[likely]] {
-    buffer->memory().record(*event);
-  }
+  hook(
+      slot,
+      [&](ThreadState& thread, ActiveRecording& recording) noexcept {
+        if (ThreadBuffer* buffer = buffer_of(thread, slot, recording); buffer != nullptr) [[likely]] {
+          buffer->memory().record(*event);
+        }
+      },
+      [slot](const ThreadState* thread) noexcept {
+        if (thread != nullptr) {
+          count_not_entered(*thread, slot);
+        }
+      });
 }
 
 std::uint8_t* allocator_mark() noexcept { return &inside_allocator; }
@@ -218,7 +217,8 @@ std::uint32_t current_thread_ordinal(std::uint32_t slot, ActiveRecording& record
     return 0;
   }
   ThreadBuffer* buffer = buffer_of(*thread, slot, recording);
-  return buffer != nullptr && buffer->ensure_thread_record(0) ? buffer->ordinal() : 0;
+  DropReason failure{};
+  return buffer != nullptr && buffer->ensure_thread_record(0, failure) ? buffer->ordinal() : 0;
 }
 
 }  // namespace torchprof

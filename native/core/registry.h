@@ -23,6 +23,13 @@ struct alignas(64) Slot {
   // While a capture stops its hooks may still be called: such ops are counted, not recorded.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> started_while_stopping{0};
+  // Which events of the recording are counted over. Here, where every op looks anyway.
+  std::atomic<CounterScope> counter_scope{CounterScope::kNone};
+
+  [[nodiscard]] bool counts(bool is_user) const noexcept {
+    const CounterScope scope = counter_scope.load(std::memory_order_relaxed);
+    return scope != CounterScope::kNone && (is_user || scope == CounterScope::kOps);
+  }
 };
 extern constinit std::array<Slot, kSlots> slots;
 

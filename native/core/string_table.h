@@ -44,6 +44,8 @@ class StringTable {
   const StringEntry& intern(const Name& name, std::uint64_t hash) noexcept;
   // What stands for names that found no room.
   [[nodiscard]] const StringEntry& placeholder() const noexcept { return *placeholder_; }
+  // By its id, the first there is: no further cache line is read.
+  [[nodiscard]] static bool is_placeholder(const StringEntry& entry) noexcept { return entry.id == 1; }
 
  private:
   struct Bucket {

@@ -32,15 +32,13 @@ void ThreadBuffer::unbind() noexcept {
     counters_ = nullptr;
   }
   counters_asked_ = false;
-  flush_drops();
+  dropped_.close(*recording_);
   ops_.close(recording_->arena());
   inputs_.close(recording_->arena());
-  memory_.close(recording_->arena());
+  memory_.close();
   recording_ = nullptr;
   thread_record_ = nullptr;
   torch_thread_known_ = false;
-  retry_in_ops_ = 0;
-  retry_interval_ops_ = kFirstRetryOps;
   too_deep_ = 0;
   no_room_count_ = 0;
 }
@@ -64,9 +62,9 @@ bool ThreadBuffer::make_room_to_open() noexcept {
   return false;
 }
 
-bool ThreadBuffer::ensure_thread_record(std::uint64_t torch_thread) noexcept {
+bool ThreadBuffer::ensure_thread_record(std::uint64_t torch_thread, DropReason& failure) noexcept {
   if (thread_record_ == nullptr) {
-    thread_record_ = recording_->add_thread(ordinal_, os_thread_id_, thread_name_, last_failure_);
+    thread_record_ = recording_->add_thread(ordinal_, os_thread_id_, thread_name_, failure);
   }
   if (thread_record_ == nullptr) {
     return false;
@@ -78,24 +76,14 @@ bool ThreadBuffer::ensure_thread_record(std::uint64_t torch_thread) noexcept {
 }
 
 std::byte* ThreadBuffer::reserve_op(std::uint64_t torch_thread) noexcept {
-  if (retry_in_ops_ != 0) {
-    --retry_in_ops_;
-    drop(last_failure_);
-    return nullptr;
-  }
-  std::byte* room = nullptr;
-  if (ensure_thread_record(torch_thread)) {
-    room = ops_.reserve(recording_->arena(), sizeof(OpRecord));
-    last_failure_ = ops_.failure();
-  }
-  if (room == nullptr) {
-    retry_in_ops_ = retry_interval_ops_;
-    retry_interval_ops_ = std::min(2 * retry_interval_ops_, kMaxRetryOps);
-    drop(last_failure_);
-    return nullptr;
-  }
-  retry_interval_ops_ = kFirstRetryOps;
-  return room;
+  return dropped_.reserve(*recording_, [&](DropReason& failure) noexcept -> std::byte* {
+    if (!ensure_thread_record(torch_thread, failure)) {
+      return nullptr;
+    }
+    std::byte* room = ops_.reserve(recording_->arena(), sizeof(OpRecord));
+    failure = ops_.failure();
+    return room;
+  });
 }
 
 OpRecord* ThreadBuffer::begin_event(const EventStart& event) noexcept {
@@ -105,33 +93,6 @@ OpRecord* ThreadBuffer::begin_event(const EventStart& event) noexcept {
   op.overload = event.overload;
   op.sequence = -1;
   return begin(op, event.kind, event.flags);
-}
-
-OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op, EventKind kind,
-                                 std::uint16_t flags) noexcept {
-  StringTable& table = recording_->strings();
-  const StringEntry& name = names_.find(op.name, op.overload, table);
-  if (&name == &table.placeholder()) [[unlikely]] {
-    recording_->count_drops(DropReason::kNameTableFull);
-  }
-  std::uint32_t payload = 0;
-  if (op.inputs != nullptr) {
-    payload = store_inputs(op, flags);
-  }
-  auto* record = reinterpret_cast<OpRecord*>(room);
-  record->end_ticks.store(0, std::memory_order_relaxed);
-  record->name = name.id;
-  record->kind = static_cast<std::uint8_t>(kind);
-  record->scope = op.scope;
-  record->flags.store(flags, std::memory_order_relaxed);
-  record->sequence = op.sequence;
-  record->forward_thread = static_cast<std::uint32_t>(op.forward_thread);
-  record->end_thread = 0;
-  record->payload = payload;
-  record->reserved = 0;
-  record->start_ticks = ticks();
-  ops_.commit_record(sizeof(OpRecord));
-  return record;
 }
 
 std::uint32_t ThreadBuffer::store_inputs(const torchprof_op_start& op, std::uint16_t& flags) noexcept {
@@ -156,28 +117,6 @@ std::uint32_t ThreadBuffer::store_inputs(const torchprof_op_start& op, std::uint
   std::memcpy(room + sizeof(inputs_bytes), op.inputs, inputs_bytes);
   inputs_.commit_bytes(size_bytes);
   return static_cast<std::uint32_t>(recording_->arena().offset_of(room) / kPayloadAlignBytes);
-}
-
-void ThreadBuffer::drop(DropReason reason) noexcept {
-  // Collected here: many threads that all drop must not fight over one counter in the header.
-  if (pending_reason_.load(std::memory_order_relaxed) != static_cast<std::uint32_t>(reason)) {
-    flush_drops();
-    pending_reason_.store(static_cast<std::uint32_t>(reason), std::memory_order_relaxed);
-  }
-  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed) + 1;
-  pending_drops_.store(pending, std::memory_order_relaxed);
-  if (pending == kFlushDrops) {
-    flush_drops();
-  }
-}
-
-void ThreadBuffer::flush_drops() noexcept {
-  const std::uint32_t pending = pending_drops_.load(std::memory_order_relaxed);
-  if (pending != 0) {
-    pending_drops_.store(0, std::memory_order_relaxed);
-    recording_->count_drops(static_cast<DropReason>(pending_reason_.load(std::memory_order_relaxed)),
-                            pending);
-  }
 }
 
 void end_unfinished(OpRecord& record, std::uint64_t stop_ticks) noexcept {

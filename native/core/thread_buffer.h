@@ -8,6 +8,8 @@
 
 #include "core/active_recording.h"
 #include "core/chunk_cursor.h"
+#include "core/clock.h"
+#include "core/drop_backoff.h"
 #include "core/event_counters.h"
 #include "core/frame_log.h"
 #include "core/memory_log.h"
@@ -28,7 +30,7 @@ struct EventStart {
   std::uint16_t flags;  // OpFlags
 };
 
-class ThreadBuffer {
+class alignas(64) ThreadBuffer {
  public:
   // The recording it belongs to; nullptr while it belongs to none.
   [[nodiscard]] ActiveRecording* recording() const noexcept { return recording_; }
@@ -45,7 +47,8 @@ class ThreadBuffer {
   OpRecord* begin_op(const torchprof_op_start& op) noexcept {
     // An event of another source may have come first, which does not know what torch calls the thread.
     if (!torch_thread_known_) [[unlikely]] {
-      torch_thread_known_ = ensure_thread_record(op.torch_thread);
+      DropReason failure{};
+      torch_thread_known_ = ensure_thread_record(op.torch_thread, failure);
     }
     return begin(op, op.is_user != 0 ? EventKind::kUser : EventKind::kOp, op.is_async != 0 ? kFlagAsync : 0);
   }
@@ -74,18 +77,16 @@ class ThreadBuffer {
     return true;
   }
 
-  // The track of this thread exists; false when there is no room for it.
-  bool ensure_thread_record(std::uint64_t torch_thread) noexcept;
+  // The track of this thread exists; false when there is no room for it, with the reason in `failure`.
+  bool ensure_thread_record(std::uint64_t torch_thread, DropReason& failure) noexcept;
   // Adds the drops not yet in the header of the recording.
   void add_pending_drops(DropCounts& counts) const noexcept {
-    counts[pending_reason_.load(std::memory_order_relaxed)] += pending_drops_.load(std::memory_order_relaxed);
+    dropped_.add_pending(counts);
     frames_.add_pending_drops(counts);
+    memory_.add_pending_drops(counts);
   }
 
  private:
-  static constexpr std::uint32_t kFirstRetryOps = 1024;
-  static constexpr std::uint32_t kMaxRetryOps = 1U << 20U;
-  static constexpr std::uint32_t kFlushDrops = 256;
   static constexpr std::uint64_t kRetryRoomOps = 1024;
 
   OpRecord* begin(const torchprof_op_start& op, EventKind kind, std::uint16_t flags) noexcept {
@@ -102,37 +103,57 @@ class ThreadBuffer {
                      std::uint16_t flags) noexcept;
   [[nodiscard]] std::byte* reserve_op(std::uint64_t torch_thread) noexcept;
   [[nodiscard]] std::uint32_t store_inputs(const torchprof_op_start& op, std::uint16_t& flags) noexcept;
-  void drop(DropReason reason) noexcept;
-  void flush_drops() noexcept;
 
+  // What every op needs comes first, on three cache lines.
   ActiveRecording* recording_ = nullptr;
   ChunkCursor ops_{ChunkKind::kOps, sizeof(OpRecord)};
+  EventCounters* counters_ = nullptr;
+  bool torch_thread_known_ = false;
+  bool counters_asked_ = false;
+  OpenStack open_ops_;
+
   ChunkCursor inputs_{ChunkKind::kPayload, 1};
   std::uint32_t ordinal_ = 0;
   std::uint32_t os_thread_id_ = 0;
   ThreadRecord* thread_record_ = nullptr;
-  bool torch_thread_known_ = false;
   const char* thread_name_ = nullptr;
 
-  EventCounters* counters_ = nullptr;
-  bool counters_asked_ = false;
-
-  // After a failed allocation so many ops are dropped before the next try.
-  std::uint32_t retry_in_ops_ = 0;
-  std::uint32_t retry_interval_ops_ = kFirstRetryOps;
-  DropReason last_failure_ = DropReason::kByteCap;
+  DropBackoff dropped_;
   std::uint64_t too_deep_ = 0;
   std::uint64_t no_room_count_ = 0;
-  std::atomic<std::uint32_t> pending_drops_{0};
-  std::atomic<std::uint32_t> pending_reason_{0};
 
   std::uint64_t names_recording_id_ = 0;
-  OpenStack open_ops_;
   FrameLog frames_{*this};
   MemoryLog memory_{*this};
   NameCache names_;
   OpRecord discard_{};
 };
+
+inline OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_start& op, EventKind kind,
+                                        std::uint16_t flags) noexcept {
+  const StringEntry& name = names_.find(op.name, op.overload, recording_->strings());
+  if (StringTable::is_placeholder(name)) [[unlikely]] {
+    recording_->count_drops(DropReason::kNameTableFull);
+  }
+  std::uint32_t payload = 0;
+  if (op.inputs != nullptr) {
+    payload = store_inputs(op, flags);
+  }
+  auto* record = reinterpret_cast<OpRecord*>(room);
+  record->end_ticks.store(0, std::memory_order_relaxed);
+  record->name = name.id;
+  record->kind = static_cast<std::uint8_t>(kind);
+  record->scope = op.scope;
+  record->flags.store(flags, std::memory_order_relaxed);
+  record->sequence = op.sequence;
+  record->forward_thread = static_cast<std::uint32_t>(op.forward_thread);
+  record->end_thread = 0;
+  record->payload = payload;
+  record->reserved = 0;
+  record->start_ticks = ticks();
+  ops_.commit_record(sizeof(OpRecord));
+  return record;
+}
 
 inline void end_op(OpRecord& record, std::uint64_t end_ticks, bool is_async) noexcept {
   if (is_async) [[unlikely]] {
