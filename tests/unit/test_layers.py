@@ -16,7 +16,15 @@ NATIVE = ROOT / "native"
 MAX_LINES = 500
 
 # The ground: modules that know only each other and that every layer may know.
-LEAVES = {"environment_variables", "errors", "package", "run_identity", "semconv", "version"}
+LEAVES = {
+    "environment_variables",
+    "errors",
+    "package",
+    "run_identity",
+    "semconv",
+    "semconv_metrics",
+    "version",
+}
 
 # What each layer may know besides the leaves. A layer that is not listed (cli, instrumentor, profiler, ...)
 # stands on top of the house and may know everything.
@@ -28,8 +36,9 @@ MAY_KNOW = {
     "exporters": {"_native", "recording", "analysis"},
     "exporters.otlp": {"_native", "recording", "exporters", "spans"},
     "spans": {"_native", "recording"},
+    "metrics": {"_native", "recording", "analysis"},
     "analysis": {"_native", "recording"},
-    "telemetry": {"_native", "recording", "spans"},
+    "telemetry": {"_native", "recording", "spans", "metrics"},
 }
 MAY_IMPORT_TORCH = {"recorder", "profiler", "autograd_profiler"}
 MAY_IMPORT_OPENTELEMETRY = {"telemetry", "instrumentor"}
