@@ -333,7 +333,7 @@ METRICS = (
     Metric(
         RECORDER_STATE,
         "gauge",
-        "1",
+        "{state}",
         (STATE,),
         "1 for the state it is in: `both`, `metrics`, `trace`, `off`.",
         "Is it on?",
