@@ -15,7 +15,7 @@ _UNIT_WORDS = {"s": "seconds", "By": "bytes"}
 
 
 def prometheus_name(metric: Metric) -> str:
-    """The name in a query: of counters with `_total`; what ends in `_bucket`, `_sum` and `_count` is left to add.
+    """The name in a query: of counters with `_total`, of histograms without `_bucket`, `_sum` and `_count`.
 
     Raises:
         ValueError: for a unit that has no word here.
