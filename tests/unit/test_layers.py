@@ -42,6 +42,7 @@ MAY_KNOW = {
 }
 MAY_IMPORT_TORCH = {"recorder", "profiler", "autograd_profiler"}
 MAY_IMPORT_OPENTELEMETRY = {"telemetry", "instrumentor"}
+MAY_IMPORT_PROMETHEUS = {"telemetry"}
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def violations(source: str, module: str, is_package: bool = False) -> list[str]:
             found.append(f"{where} when it is loaded: torch is imported lazily")
         elif root == "opentelemetry" and top not in MAY_IMPORT_OPENTELEMETRY:
             found.append(f"{where}: only {', '.join(sorted(MAY_IMPORT_OPENTELEMETRY))} may")
+        elif root == "prometheus_client" and top not in MAY_IMPORT_PROMETHEUS:
+            found.append(f"{where}: only {', '.join(sorted(MAY_IMPORT_PROMETHEUS))} may")
         elif root == "otel_torchprof":
             other = layer_of(imported.module)
             if own in LEAVES and other not in LEAVES:
@@ -161,6 +164,7 @@ def test_imports_run_one_way(path: Path) -> None:
             "analysis may know",
         ),
         ("otel_torchprof.exporters.chrome", "from otel_torchprof import spans", "exporters may know"),
+        ("otel_torchprof.metrics.live", "import prometheus_client", "only telemetry may"),
         (
             "otel_torchprof.spans.plan",
             "from otel_torchprof.analysis.averages import averages",
