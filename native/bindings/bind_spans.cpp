@@ -16,8 +16,10 @@
 #include "core/tree.h"
 #include "encode/otlp_encoder.h"
 #include "spans/attributes.h"
+#include "spans/event_kinds.h"
 #include "spans/ids.h"
 #include "spans/plan.h"
+#include "spans/span_name.h"
 
 namespace nb = nanobind;
 
@@ -198,4 +200,10 @@ void bind_spans(nb::module_& m) {
       },
       nb::arg("recording"));
   m.def("span_attribute_names", attribute_names);
+  m.def("span_name", [](const nb::bytes& recorded, std::uint8_t kind) {
+    const std::string_view text(recorded.c_str(), recorded.size());
+    const auto event_kind = static_cast<EventKind>(kind);
+    return python_text(
+        (is_device_work(event_kind) ? device_span_name(text, event_kind) : host_span_name(text)).text);
+  });
 }

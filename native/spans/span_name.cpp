@@ -1,13 +1,10 @@
 #include "spans/span_name.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <memory>
 
 #include "spans/event_kinds.h"
+#include "spans/kernel_name.h"
 #include "spans/utf8.h"
 
 namespace torchprof {
@@ -54,40 +51,6 @@ std::string strip_hashes(std::string_view name) {
   return kept;
 }
 
-std::string demangle(std::string_view name) {
-  if (!name.starts_with("_Z")) return std::string(name);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(
-      abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
-  return status == 0 && readable ? std::string(readable.get()) : std::string(name);
-}
-
-// The qualified name of a function signature: `void a::(anonymous namespace)::f<int>(T*)` -> without the
-// return type, the template arguments and the parameters.
-std::string function_name(std::string_view signature) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)";
-  std::string name;
-  int depth = 0;
-  for (std::size_t i = 0; i < signature.size(); ++i) {
-    const char c = signature[i];
-    if (signature.substr(i).starts_with(kAnonymous)) {
-      if (depth == 0) name += kAnonymous;
-      i += kAnonymous.size() - 1;
-    } else if (c == '<') {
-      ++depth;
-    } else if (c == '>') {
-      depth = std::max(0, depth - 1);
-    } else if (depth == 0 && c == '(') {
-      break;
-    } else if (depth == 0 && c == ' ') {
-      name.clear();  // what stood before was a return type
-    } else if (depth == 0) {
-      name += c;
-    }
-  }
-  return name.empty() ? std::string(signature) : name;
-}
-
 SpanName finish(std::string_view recorded, const std::string& text) {
   SpanName name;
   name.text = text.empty() ? kUnnamed : cut_to_characters(text, kMaxSpanNameCharacters);
@@ -114,7 +77,7 @@ SpanName host_span_name(std::string_view recorded) {
 
 SpanName device_span_name(std::string_view recorded, EventKind kind) {
   const std::string clean = clean_utf8(recorded);
-  if (kind == EventKind::kKernel) return finish(recorded, function_name(demangle(clean)));
+  if (kind == EventKind::kKernel) return finish(recorded, kernel_name(clean));
   if (is_device_work(kind)) return finish(recorded, clean.substr(0, clean.find(" (")));
   return host_span_name(recorded);
 }

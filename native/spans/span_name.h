@@ -25,8 +25,9 @@ struct SpanName {
 
 // Ops, user spans, runtime calls: `ProfilerStep#12` -> `torch.step`, compile ids and hashes stripped.
 [[nodiscard]] SpanName host_span_name(std::string_view recorded);
-// Kernels demangled, without return type, template arguments and parameters; copies without what follows
-// the direction: `Memcpy HtoD (Pageable -> Device)` -> `Memcpy HtoD`.
+// Kernels as kernel_name() has them; copies without what follows the direction: `Memcpy HtoD (Pageable ->
+// Device)`
+// -> `Memcpy HtoD`.
 [[nodiscard]] SpanName device_span_name(std::string_view recorded, EventKind kind);
 
 // The names of one plan, each worked out once. Different recorded names may share a text.
