@@ -19,7 +19,7 @@ def launched_ns(recording: Recording) -> Numbers:
     Calls of the driver's and the runtime's interface launch for whoever made them.
     """
     launched = np.zeros(len(recording), dtype=np.int64)
-    launch, work = _launches(recording)
+    launch, work = launches(recording)
     if not len(launch):
         return launched
     kind, parent = recording.events.kind, recording.tree().parent
@@ -30,7 +30,7 @@ def launched_ns(recording: Recording) -> Numbers:
     return launched
 
 
-def _launches(recording: Recording) -> tuple[Numbers, Numbers]:
+def launches(recording: Recording) -> tuple[Numbers, Numbers]:
     """Rows of calls and, in the same places, of the work they launched; a piece of work comes once."""
     kind, links = recording.events.kind, recording.links
     is_launch = links.type == LinkType.LAUNCH

@@ -1,0 +1,59 @@
+"""Names that metrics go by: those of the spans, so that one leads to the other.
+
+Demangling and folding are the core's (native/spans/kernel_name.h), which has the demangler of the C++ runtime
+at hand: no other package is needed, and there is one rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from otel_torchprof._native import core
+from otel_torchprof.recording import EventKind, Recording
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+
+def short_kernel_name(recorded: str | bytes) -> str:
+    """The qualified name of the function that ran, of at most 255 characters and never empty.
+
+    Without types, template arguments, parameters and anonymous namespaces, and without hashes, addresses,
+    long numbers and Triton's specializations: `triton_poi_fused_add_0d1d2de` is `triton_poi_fused_add`.
+    A short name stays as it is.
+    """
+    return core.span_name(_bytes_of(recorded), EventKind.KERNEL)
+
+
+def short_op_name(recorded: str | bytes) -> str:
+    """The name of an operator or user span without compile ids and hashes, within 255 characters."""
+    return core.span_name(_bytes_of(recorded), EventKind.OP)
+
+
+def _bytes_of(recorded: str | bytes) -> bytes:
+    return recorded if isinstance(recorded, bytes) else recorded.encode("utf-8", "surrogatepass")
+
+
+def names_of(recording: Recording, rows: Numbers, shorten: Callable[[str], str]) -> tuple[Numbers, list[str]]:
+    """The shortened names of events: an index for each row, and what the indexes stand for.
+
+    Each recorded name is shortened once.
+    """
+    ids, place = np.unique(recording.events.name[rows], return_inverse=True)
+    index_by_name: dict[str, int] = {}
+    indexes = [
+        index_by_name.setdefault(shorten(recording.name(name_id)), len(index_by_name))
+        for name_id in ids.tolist()
+    ]
+    return np.array(indexes, dtype=np.int64)[place.reshape(-1)], list(index_by_name)
+
+
+def is_named(recording: Recording, wanted: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    """For each event, whether its recorded name is one of those wanted; each name is asked for once."""
+    ids = np.unique(recording.events.name)
+    is_wanted = np.zeros(recording.name_count, dtype=bool)
+    is_wanted[ids] = [wanted(recording.name(name_id)) for name_id in ids.tolist()]
+    return is_wanted[recording.events.name]
