@@ -1,4 +1,4 @@
-"""`otel-torchprof replay`: sends a recording or a trace, however old, to an OTLP server."""
+"""`otel-torchprof replay`: sends a recording or a trace, however old, to the servers of today."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_torchprof.cli_progress import progress_bar
+from otel_torchprof.cli_replay_metrics import add_options as add_metric_options
+from otel_torchprof.cli_replay_metrics import replay_metrics
 from otel_torchprof.cli_text import OutputConsole, cell, printable
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.importers import load
@@ -35,14 +37,13 @@ _BYTES_PER_SPAN = 1000  # as the default budget has them
 def add_to(commands: Commands) -> None:
     parser = commands.add_parser(
         "replay",
-        help="send any recording or trace to an OTLP server",
+        help="send any recording or trace to an OTLP server, or its metrics also to Prometheus",
         description="Sends the spans of a recording or trace to an OTLP server, with the times it was "
-        "recorded at. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the environment.",
+        "recorded at, or its metrics. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the "
+        "environment.",
     )
     parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
-    parser.add_argument(
-        "--endpoint", metavar="URL", type=_url, required=True, help="as http://localhost:4318"
-    )
+    parser.add_argument("--endpoint", metavar="URL", type=_url, help="as http://localhost:4318")
     parser.add_argument(
         "--protocol",
         choices=("http/protobuf", "grpc"),
@@ -59,6 +60,7 @@ def add_to(commands: Commands) -> None:
         metavar="N",
         help="the rest is folded into what encloses it; 0 = no bound (default: %(default)s)",
     )
+    add_metric_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
     parser.set_defaults(run=run)
 
@@ -94,7 +96,10 @@ class Outcome:
 
 
 def run(options: argparse.Namespace) -> int:
+    _check_together(options)
     recording, _report = load(options.input)
+    if options.metrics:
+        return replay_metrics(recording, options)
     outcome = _send(recording, options)
     if options.json:
         print(json.dumps({**asdict(outcome), "endpoint": options.endpoint}))
@@ -104,6 +109,19 @@ def run(options: argparse.Namespace) -> int:
     if not outcome.is_complete:
         raise TorchprofError(_failure(outcome, options.endpoint))
     return 0
+
+
+def _check_together(options: argparse.Namespace) -> None:
+    if options.metrics:
+        if options.realtime:
+            raise TorchprofError("--realtime is for spans: leave it out with --metrics")
+        if options.endpoint is None and options.prometheus_port is None:
+            raise TorchprofError("replay --metrics needs --endpoint URL or --prometheus-port N")
+        return
+    if options.prometheus_port is not None or options.durations:
+        raise TorchprofError("--prometheus-port and --durations are for metrics: add --metrics")
+    if options.endpoint is None:
+        raise TorchprofError("replay needs --endpoint URL")
 
 
 def _failure(outcome: Outcome, endpoint: str) -> str:

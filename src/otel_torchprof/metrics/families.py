@@ -6,7 +6,7 @@ makes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_torchprof.semconv_metrics import Metric
@@ -74,3 +74,11 @@ class MetricFamily:
 
     metric: Metric
     points: Sequence[Point] = field(default_factory=tuple)
+
+
+def count_series(families: Iterable[MetricFamily]) -> int:
+    """How many time series they are in Prometheus: of a histogram one a bucket, the sum and the count."""
+    return sum(
+        len(family.points) * (len(family.metric.bounds) + 3 if family.metric.kind == "histogram" else 1)
+        for family in families
+    )

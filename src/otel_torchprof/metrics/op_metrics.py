@@ -60,8 +60,8 @@ def op_families(recording: Recording, start_unix_ns: int, *, durations: bool = F
 def _self_ns(recording: Recording, has_ended: npt.NDArray[np.bool_]) -> Numbers:
     """By row, the time of an operator without the operators and marked scopes in it on its own thread.
 
-    What else it called, as runtime calls and Python functions, is part of it: else the times of operators would
-    not add up.
+    What else it called, as runtime calls and Python functions, is part of it: else the times of operators
+    would not add up.
     """
     events, tree = recording.events, recording.tree()
     is_own = np.isin(events.kind, (EventKind.OP, EventKind.USER)) & has_ended
