@@ -215,7 +215,7 @@ _COUNTERS = Row(
         Panel(
             "timeseries",
             "Counters of the processor and the kernel",
-            "Do memory, page faults or the scheduler hold up the CPU? What COUNTERS names; captured steps only.",
+            "Do memory, page faults or the scheduler hold up the CPU? Events of COUNTERS, in captured steps.",
             [
                 Query(
                     "sum by (torch_cpu_counter) (rate(torch_cpu_count_total{@ranks}[@rate]))",
