@@ -199,6 +199,7 @@ def test_grad_scaler_counts_a_skipped_step_once(loop: Loop) -> None:
         scaler.update()
         weights.append(model.weight.detach().clone())
     assert loop.iterations() == [["stepped"]] * 4 + [[]]
+    assert loop.tracker.skipped == 2
     assert torch.equal(weights[1], weights[2])  # the infinite gradient was skipped
     assert not torch.equal(weights[0], weights[1])
 
@@ -213,6 +214,7 @@ def test_a_disabled_grad_scaler_leaves_the_optimizer_in_charge(loop: Loop) -> No
         loop.mark("stepped")
         scaler.update()
     assert loop.iterations() == [[], ["stepped"], ["stepped"]]
+    assert loop.tracker.skipped == 0
 
 
 def test_grad_scaler_with_an_update_of_its_own(loop: Loop) -> None:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 from weakref import WeakSet
 
+from otel_torchprof.recorder.compiler_opt_out import run_outside_compiler
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
 from otel_torchprof.recorder.steps import StepSource, StepTracker
@@ -39,6 +40,8 @@ class OptimizerHooks:
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self._step_wrappers: WeakSet[Callable[..., Any]] = WeakSet()
         self._instance_steps: WeakIdentityMap[Callable[..., Any]] = WeakIdentityMap()
+        # Scalers that skipped a step since their last update.
+        self._skipping: WeakIdentityMap[bool] = WeakIdentityMap()
 
     def install(self) -> None:
         """Put the hooks in, also into optimizer classes that were used before."""
@@ -111,7 +114,7 @@ class OptimizerHooks:
             finally:
                 tracker.release()
 
-        self._keep_out_of_compiler(counted_backward)
+        run_outside_compiler(self._torch, counted_backward)
         return counted_backward
 
     def _wrap_optimizer_creation(self, create: Callable[..., None]) -> Callable[..., None]:
@@ -125,7 +128,7 @@ class OptimizerHooks:
                 with failures.guard(_NOT_COUNTED):
                     tracker.expect(StepSource.OPTIMIZER, optimizer, _parts(optimizer))
 
-        self._keep_out_of_compiler(announced_creation)
+        run_outside_compiler(self._torch, announced_creation)
         return announced_creation
 
     def _wrap_step(
@@ -153,6 +156,7 @@ class OptimizerHooks:
                     tracker.leave_out(optimizer)
                 return step(*args, **kwargs)
             thread.stepping = optimizer
+            thread.has_stepped = True
             try:
                 result = step(*args, **kwargs)
             finally:
@@ -162,25 +166,35 @@ class OptimizerHooks:
                 tracker.advance(StepSource.OPTIMIZER, optimizer, parts=_parts(optimizer), hold=in_backward)
             return result
 
-        self._keep_out_of_compiler(counted_step)
+        run_outside_compiler(self._torch, counted_step)
         self._step_wrappers.add(counted_step)
         return counted_step
 
     def _wrap_scaler_step(self, step: Callable[..., Any]) -> Callable[..., Any]:
         tracker = self._tracker
+        thread = self._thread
         is_compiling = self._torch.compiler.is_compiling
+        optimizer_class = self._torch.optim.Optimizer
 
         @functools.wraps(step)
-        def announced_step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
-            if not is_compiling():
-                # Before the optimizer steps, so that the boundary comes with update().
-                with failures.guard(_NOT_COUNTED):
-                    if scaler.is_enabled():
-                        tracker.expect(StepSource.GRAD_SCALER, scaler)
-                        self._patch_scaler_update(type(scaler))
-            return step(scaler, *args, **kwargs)
+        def announced_step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling():
+                return step(scaler, optimizer, *args, **kwargs)
+            # Before the optimizer steps, so that the boundary comes with update().
+            with failures.guard(_NOT_COUNTED):
+                if scaler.is_enabled():
+                    tracker.expect(StepSource.GRAD_SCALER, scaler)
+                    self._patch_scaler_update(type(scaler))
+            thread.has_stepped = False
+            result = step(scaler, optimizer, *args, **kwargs)
+            with failures.guard("a skipped step was not counted"):
+                # Only steps of torch's own class are seen, and only while somebody listens.
+                is_seen = tracker.listening and isinstance(optimizer, optimizer_class)
+                if scaler.is_enabled() and is_seen and not thread.has_stepped:
+                    self._skipping[scaler] = True
+            return result
 
-        self._keep_out_of_compiler(announced_step)
+        run_outside_compiler(self._torch, announced_step)
         return announced_step
 
     def _patch_scaler_update(self, cls: Any) -> None:
@@ -202,25 +216,13 @@ class OptimizerHooks:
                 thread.updating = False
             with failures.guard(_NOT_COUNTED):
                 if scaler.is_enabled():
+                    if self._skipping.pop(scaler):
+                        tracker.step_skipped()
                     tracker.advance(StepSource.GRAD_SCALER, scaler)
             return result
 
-        self._keep_out_of_compiler(counted_update)
+        run_outside_compiler(self._torch, counted_update)
         self._patch(cls, "update", counted_update)
-
-    def _keep_out_of_compiler(self, wrapper: Any) -> None:
-        """Have torch.compile run `wrapper` as it is when it meets it behind a graph break.
-
-        Traced, it would take the branch for compiling and count nothing.
-        """
-        frames = self._torch._C._dynamo.eval_frame
-        if hasattr(frames, "skip_code"):  # torch < 2.7
-            frames.skip_code(wrapper.__code__)
-        else:
-            skip_this_frame_only = frames._FrameExecStrategy(
-                frames._FrameAction.SKIP, frames._FrameAction.DEFAULT
-            )
-            frames.set_code_exec_strategy(wrapper.__code__, skip_this_frame_only)
 
 
 class _ThreadState(threading.local):
@@ -228,6 +230,7 @@ class _ThreadState(threading.local):
 
     stepping: object | None = None
     updating: bool = False
+    has_stepped: bool = False  # since a scaler was last asked to
 
 
 def _parts(optimizer: Any) -> int:

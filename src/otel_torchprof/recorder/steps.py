@@ -70,6 +70,7 @@ class StepTracker:
         self._source = StepSource.OPTIMIZER
         self._current = 0
         self._backwards = 0
+        self._skipped = 0
         self._backwards_at_boundary = 0
         self._source_at_boundary = StepSource.OPTIMIZER
         self._requesters: WeakIdentityMap[_Requester] = WeakIdentityMap()
@@ -82,6 +83,16 @@ class StepTracker:
     def current(self) -> int:
         """Number of the step under way, which is the number of boundaries' worth of steps so far."""
         return self._current
+
+    @property
+    def backwards(self) -> int:
+        """How many backwards have started."""
+        return self._backwards
+
+    @property
+    def skipped(self) -> int:
+        """How many steps a gradient scaler skipped."""
+        return self._skipped
 
     @property
     def listening(self) -> bool:
@@ -115,6 +126,11 @@ class StepTracker:
         """Note that gradients are about to be new."""
         # Unlocked: two threads that start at once may count as one, which still is a new backward for both.
         self._backwards += 1
+
+    def step_skipped(self) -> None:
+        """Note that the step about to end changes no parameter: its gradients were not finite."""
+        with self._lock:
+            self._skipped += 1
 
     def expect(self, source: StepSource, owner: object, parts: int = 1) -> None:
         """Note that `owner` exists and may take part in iterations.
