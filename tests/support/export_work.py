@@ -29,6 +29,7 @@ class HandMadeWork:
         stripped_spans: int = 0,
     ) -> None:
         self.size_bytes = size_bytes
+        self.deliveries = 0
         self._requests = requests
         self._spans_per_request = spans_per_request
         self._padding_bytes = padding_bytes
@@ -39,6 +40,9 @@ class HandMadeWork:
             request = make_request(self._spans_per_request, padding_bytes=self._padding_bytes)
             payload = request.SerializeToString()
             yield HandMadeRequest(payload, self._spans_per_request, self._stripped_spans)
+
+    def delivered(self) -> None:
+        self.deliveries += 1
 
     def spans(self) -> Sequence[SpanData]:
         return [

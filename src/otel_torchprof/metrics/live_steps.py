@@ -40,8 +40,8 @@ class _Measured:
 class LiveSteps:
     """Counts steps; any thread may call any method.
 
-    The phase of a step is `train` when a backward began in it; without one it is `infer` in a program that has
-    had none yet, else `eval`. A wait for data has the phase of what the batch was used for, which shows
+    The phase of a step is `train` when a backward began in it; without one it is `infer` in a program that
+    has had none yet, else `eval`. A wait for data has the phase of what the batch was used for, which shows
     when the next one is waited for or the step ends.
 
     Args:
@@ -102,7 +102,7 @@ class LiveSteps:
                 phase = self._phase(self._backwards_at_begin)
                 duration_s = (now_ns - self._began_ns) / 1e9
                 self._durations.add(phase, duration_s)
-                if self._number in self._expected:
+                if self._number is not None and self._number in self._expected:
                     self._expected[self._number] = _Measured(phase, duration_s, unix_ns)
             self._settle_wait()
             self._began_ns = now_ns

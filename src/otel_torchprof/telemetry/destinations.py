@@ -55,11 +55,17 @@ class ExportWork(Protocol):
 
     def spans(self) -> Iterable[SpanData]: ...
 
+    def delivered(self) -> None:
+        """Called when all spans have arrived in at least one place."""
+        ...
+
 
 class Destination(Protocol):
     """One place that all work goes to. What its methods raise is a fault of the work, not of the place."""
 
-    def export(self, work: ExportWork, time_left: TimeLeft) -> None: ...
+    def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
+        """What became of the spans, which is counted already."""
+        ...
 
     def cancel(self) -> None:
         """Make an `export` on another thread end soon. Does not block."""
@@ -76,9 +82,9 @@ class RequestDestination:
         self._counters = counters
         self._log = ReasonLog(_logger)
 
-    def export(self, work: ExportWork, time_left: TimeLeft) -> None:
+    def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         unreachable_in_a_row = 0
-        last_result = SendResult()
+        last_result = total = SendResult()
         for request in work.requests():
             if request.stripped_spans:
                 self._counters.add_stripped_spans(request.stripped_spans)
@@ -91,9 +97,13 @@ class RequestDestination:
                 last_result = self.sender.send(request.payload, request.spans, timeout_s=time_left())
                 self._counters.add_result(last_result, len(request.payload))
                 unreachable_in_a_row = unreachable_in_a_row + 1 if last_result.unreachable else 0
+                total += last_result
             else:
                 reason = next(iter(last_result.dropped_by_reason))
-                self._counters.add_result(SendResult.dropped(reason, request.spans))
+                given_up = SendResult.dropped(reason, request.spans)
+                self._counters.add_result(given_up)
+                total += given_up
+        return total
 
     def cancel(self) -> None:
         self.sender.cancel()
@@ -117,17 +127,20 @@ class ExporterDestination:
         self._log = ReasonLog(_logger)
         self._cancelled = False
 
-    def export(self, work: ExportWork, time_left: TimeLeft) -> None:
+    def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         from otel_torchprof.telemetry.readable_spans import to_readable_span
 
         resource = self._resource()
+        total = SendResult()
         for batch in _batches(work.spans()):
             left_s = time_left()
             if self._cancelled or (left_s is not None and left_s <= 0):
-                self._counters.add_result(SendResult.dropped(SHUT_DOWN, len(batch)))
-                continue
-            spans = [to_readable_span(span, resource) for span in batch]
-            self._counters.add_result(self._export_batch(spans))
+                result = SendResult.dropped(SHUT_DOWN, len(batch))
+            else:
+                result = self._export_batch([to_readable_span(span, resource) for span in batch])
+            self._counters.add_result(result)
+            total += result
+        return total
 
     def cancel(self) -> None:
         self._cancelled = True

@@ -201,11 +201,11 @@ class ExportPipeline:
                 return
 
     def _export(self, work: ExportWork, time_left: TimeLeft) -> None:
-        failed = False
+        failed = arrived = False
         with suppress_instrumentation():  # sending spans must not make spans
             for destination in self._destinations:
                 try:
-                    destination.export(work, time_left)
+                    arrived |= destination.export(work, time_left).complete
                 except Exception as error:
                     failed = True
                     what = f"{type(error).__name__}: {error}"
@@ -214,6 +214,8 @@ class ExportPipeline:
             self.counters.add_dropped_recordings(ENCODE_FAILED)
         else:
             self.counters.add_exported_recording()
+        if arrived:
+            work.delivered()
 
     def _close_destinations(self) -> None:
         for destination in self._destinations:

@@ -52,6 +52,11 @@ class SendResult:
         )
 
     @property
+    def complete(self) -> bool:
+        """Whether there were spans and the server took all of them."""
+        return self.delivered > 0 and not self.rejected and not self.dropped_by_reason
+
+    @property
     def unreachable(self) -> bool:
         """Whether the server was out of reach: the next request would most likely fare no better."""
         return self.delivered == 0 and bool(UNREACHABLE_REASONS & self.dropped_by_reason.keys())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from otel_torchprof.recording import Recording
-    from otel_torchprof.spans import EncodedRequest, RootLink, SpanData, SpanLimits, SpanPlan
+    from otel_torchprof.spans import EncodedRequest, Root, RootLink, SpanData, SpanLimits, SpanPlan
 
 # What an event takes while its recording waits: its record, and about as much again once it is in columns.
 _BYTES_PER_EVENT = 128
@@ -36,6 +36,7 @@ class SpanSink:
         run_id: instead of the launcher's.
         tracer_provider: gives resource and sampler; None asks for the global one when it is needed.
         span_exporter: takes the spans; None asks `OTEL_TRACES_EXPORTER`.
+        on_delivered: told the number, trace id and span id of each step whose spans have arrived.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class SpanSink:
         run_id: str | None = None,
         tracer_provider: TracerProvider | None = None,
         span_exporter: SpanExporter | None = None,
+        on_delivered: Callable[[int, int, int], None] | None = None,
     ) -> None:
         self.counters = ExportCounters()
         self._max_spans_per_trace = max_spans_per_trace
@@ -54,6 +56,7 @@ class SpanSink:
         self._min_span_duration_ns = min_span_duration_ns
         self._run_id = run_id
         self._tracer_provider = tracer_provider
+        self._on_delivered = on_delivered
         self._placer = StepPlacer(self._provider)
         self._last_step: RootLink | None = None
         if span_exporter is None:
@@ -100,16 +103,29 @@ class SpanSink:
         """Send what is queued and close; False when not all went out within `timeout_s`. Idempotent."""
         return self._pipeline.shutdown(timeout_s)
 
-    def plan(self, recording: Recording, unsampled_steps: Set[int]) -> SpanPlan:
-        """Plan the spans of `recording`; on the export thread, one recording after the other."""
-        from otel_torchprof.spans import RootLink, plan_spans, roots_from_steps
+    def roots(self, recording: Recording, unsampled_steps: Set[int]) -> list[Root]:
+        """The roots of the spans of `recording`; on the export thread, one recording after the other."""
+        from otel_torchprof.spans import RootLink, roots_from_steps
 
         sampled = [step.number not in unsampled_steps for step in recording.steps]
         roots = roots_from_steps(recording, self.identity, sampled=sampled, previous=self._last_step)
         for root in roots:
             if root.step >= 0 and root.is_sampled:
                 self._last_step = RootLink(root.trace_id, root.span_id, "previous_step")
+        return roots
+
+    def plan(self, recording: Recording, roots: Sequence[Root]) -> SpanPlan:
+        """Plan the spans of `recording` under `roots`."""
+        from otel_torchprof.spans import plan_spans
+
         return plan_spans(recording, roots, self._limits())
+
+    def delivered(self, roots: Sequence[Root]) -> None:
+        """The spans under `roots` have arrived."""
+        if self._on_delivered is not None:
+            for root in roots:
+                if root.number >= 0 and root.is_sampled:
+                    self._on_delivered(root.number, root.trace_id, root.span_id)
 
     def _limits(self) -> SpanLimits:
         from otel_torchprof.spans import SpanLimits
@@ -137,14 +153,20 @@ class _RecordingWork:
         self._sink = sink
         self._make_recording = make_recording
         self._unsampled_steps = unsampled_steps
+        self._roots: Sequence[Root] = ()
         self.size_bytes = events * _BYTES_PER_EVENT
 
     @functools.cached_property
     def _plan(self) -> SpanPlan:
-        return self._sink.plan(self._make_recording(), self._unsampled_steps)
+        recording = self._make_recording()
+        self._roots = self._sink.roots(recording, self._unsampled_steps)
+        return self._sink.plan(recording, self._roots)
 
     def requests(self) -> Iterable[EncodedRequest]:
         return self._plan.encode(serialize_resource(self._sink.resource()))
 
     def spans(self) -> Iterable[SpanData]:
         return self._plan.spans()
+
+    def delivered(self) -> None:
+        self._sink.delivered(self._roots)

@@ -48,7 +48,8 @@ def test_what_senders_report_is_counted() -> None:
     )
     destination = RequestDestination(sender, counters)
     work = HandMadeWork(requests=3, spans_per_request=2)
-    destination.export(work, lambda: 4.0)
+    result = destination.export(work, lambda: 4.0)
+    assert result == SendResult(delivered=3, rejected=1, dropped_by_reason={"refused": 2})
     counts = counters.counts()
     assert (counts.sent_spans, counts.rejected_spans, counts.failed_spans) == (3, 1, {"refused": 2})
     assert counts.sent_bytes == sum(len(request.payload) for request in work.requests()) * 2 // 3
@@ -73,7 +74,10 @@ def test_spans_that_had_to_go_without_attributes_are_counted_and_logged_once(
 def test_a_server_out_of_reach_is_asked_twice_a_recording(reason: str) -> None:
     counters = ExportCounters()
     sender = ScriptedSender(*[SendResult.dropped(reason, 2)] * 9)
-    RequestDestination(sender, counters).export(HandMadeWork(requests=5, spans_per_request=2), no_end)
+    result = RequestDestination(sender, counters).export(
+        HandMadeWork(requests=5, spans_per_request=2), no_end
+    )
+    assert result == SendResult.dropped(reason, 10)
     assert len(sender.timeouts) == 2
     assert counters.counts().failed_spans == {reason: 10}
 
@@ -108,9 +112,10 @@ class BatchExporter(InMemorySpanExporter):
 def test_an_exporter_gets_ordinary_spans_in_batches() -> None:
     exporter = BatchExporter()
     counters = ExportCounters()
-    ExporterDestination(exporter, lambda: RESOURCE, counters).export(
+    result = ExporterDestination(exporter, lambda: RESOURCE, counters).export(
         HandMadeWork(requests=1, spans_per_request=1200), no_end
     )
+    assert result.complete
     assert exporter.batch_sizes == [512, 512, 176]
     spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == [f"op{number}" for number in range(1200)]

@@ -14,6 +14,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from otel_torchprof.telemetry.counters import ExportCounters, ExportCounts
 from otel_torchprof.telemetry.destinations import ExportWork, TimeLeft
 from otel_torchprof.telemetry.pipeline import ExportPipeline, max_jitter_s
+from otel_torchprof.telemetry.send_result import SendResult
 from tests.support.export_work import HandMadeWork
 
 LONG_S = 60.0
@@ -31,15 +32,17 @@ class RecordingDestination:
         self.gate = threading.Event()
         self.gate.set()
         self.closed = 0
+        self.result = SendResult(delivered=2)
         self._deaf = deaf
 
-    def export(self, work: ExportWork, time_left: TimeLeft) -> None:
+    def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         self.thread_names.append(threading.current_thread().name)
         self.instrumented.append(is_instrumentation_enabled())
         self.started.set()
         self.gate.wait()
         self.times_left.append(time_left())
         self.exported.append(work)
+        return self.result
 
     def cancel(self) -> None:
         if not self._deaf:
@@ -50,7 +53,7 @@ class RecordingDestination:
 
 
 class FailingDestination(RecordingDestination):
-    def export(self, work: ExportWork, time_left: TimeLeft) -> None:
+    def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         raise ValueError("a cycle in the tree")
 
     def close(self) -> None:
@@ -194,6 +197,27 @@ def test_a_destination_that_never_answers_does_not_hold_shutdown_up() -> None:
     assert not pipeline.shutdown(LONG_S), "some were lost, whenever it is asked"
 
 
+@pytest.mark.parametrize(
+    ("results", "deliveries"),
+    [
+        ([SendResult(delivered=2)], 1),
+        ([SendResult(delivered=2), SendResult.dropped("timeout", 2)], 1),  # one place has them all
+        ([SendResult(delivered=1, rejected=1)], 0),
+        ([SendResult(delivered=1) + SendResult.dropped("timeout", 1)], 0),
+        ([SendResult()], 0),  # nothing was to be sent
+    ],
+)
+def test_work_is_told_when_all_its_spans_arrived(results: list[SendResult], deliveries: int) -> None:
+    destinations = [RecordingDestination() for _ in results]
+    for destination, result in zip(destinations, results, strict=True):
+        destination.result = result
+    pipeline = make_pipeline(*destinations)
+    work = HandMadeWork()
+    pipeline.submit(work)
+    assert pipeline.shutdown(LONG_S)
+    assert work.deliveries == deliveries
+
+
 def test_a_program_ends_though_its_exporter_never_does() -> None:
     program = """
 import atexit, threading
@@ -287,9 +311,10 @@ def test_flush_from_the_export_thread_does_not_wait_for_itself() -> None:
     answers: list[bool] = []
 
     class Reentrant(RecordingDestination):
-        def export(self, work: ExportWork, time_left: TimeLeft) -> None:
+        def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
             answers.append(pipeline.flush(LONG_S))
             answers.append(pipeline.shutdown(LONG_S))
+            return self.result
 
     pipeline = make_pipeline(Reentrant())
     pipeline.submit(HandMadeWork())
