@@ -65,7 +65,7 @@ def _self_ns(recording: Recording, has_ended: npt.NDArray[np.bool_]) -> Numbers:
     """
     events, tree = recording.events, recording.tree()
     is_own = np.isin(events.kind, (EventKind.OP, EventKind.USER)) & has_ended
-    is_part = has_ended & (events.flags & _NOT_PART == 0)
+    is_part = events.flags & _NOT_PART == 0
     owner = nearest(tree.parent, is_own)
     owned = (owner >= 0) & (is_own | is_part)
     self_ns = np.zeros(len(recording), dtype=np.int64)

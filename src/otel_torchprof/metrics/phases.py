@@ -11,8 +11,9 @@ from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.metrics.event_names import is_named
 from otel_torchprof.recording import EventKind, Recording, StepPhase
 
-PHASES = ("forward", "backward", "optimizer", "other")
-FORWARD, BACKWARD, OPTIMIZER, OTHER_PHASE = range(4)
+# By number, as native/core/aggregate/phase.h has them.
+PHASES = ("other", "forward", "backward", "optimizer")
+NO_PHASE, FORWARD, BACKWARD, OPTIMIZER = range(4)
 
 _BACKWARD_SCOPE = 1  # at::RecordScope::BACKWARD_FUNCTION
 _BACKWARD_NAME = "autograd::engine::evaluate_function: "
@@ -38,7 +39,7 @@ def phase_of_events(recording: Recording) -> npt.NDArray[np.uint8]:
     is_backward |= is_named(recording, lambda name: name.startswith(_BACKWARD_NAME))
     is_optimizer = is_named(recording, lambda name: name.startswith(_OPTIMIZER_NAMES))
     is_forward = on_cpu & ((events.sequence >= 0) | _in_inference(recording))
-    phase = np.where(nearest(parent, is_forward) >= 0, FORWARD, OTHER_PHASE).astype(np.uint8)
+    phase = np.where(nearest(parent, is_forward) >= 0, FORWARD, NO_PHASE).astype(np.uint8)
     begin = nearest(parent, on_cpu & (is_backward | is_optimizer))
     inside = np.flatnonzero(begin >= 0)
     phase[inside] = np.where(is_backward[begin[inside]], BACKWARD, OPTIMIZER)

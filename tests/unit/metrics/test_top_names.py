@@ -1,0 +1,154 @@
+"""Top names: no series ever falls, nothing is lost, and there are never more names than places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_torchprof.metrics.top_names import NamedSeries, TopNames
+from otel_torchprof.semconv_metrics import OTHER
+
+Totals = dict[tuple[str, str], tuple[int, int]]
+S = 1_000_000_000
+
+
+@dataclass
+class Program:
+    """Sums that only grow."""
+
+    totals: Totals = field(default_factory=dict)
+
+    def works(self, name: str, busy: int, group: str = "forward") -> None:
+        calls, time = self.totals.get((name, group), (0, 0))
+        self.totals[name, group] = (calls + 1, time + busy)
+
+
+def sums(series: list[NamedSeries[str]]) -> dict[str, tuple[int, int]]:
+    """Of all names, by group."""
+    by_group: dict[str, tuple[int, int]] = {}
+    for one in series:
+        calls, time = by_group.get(one.group, (0, 0))
+        by_group[one.group] = (calls + one.values[0], time + one.values[1])
+    return by_group
+
+
+def named(series: list[NamedSeries[str]]) -> dict[str, tuple[int, ...]]:
+    return {one.name: one.values for one in series}
+
+
+def top_names(places: int = 4, **options: int) -> TopNames[str]:
+    return TopNames(1, 1, places=places, **options)
+
+
+_WORK = st.lists(
+    st.tuples(
+        st.sampled_from([*"abcdefghij", OTHER]),
+        st.integers(0, 100),
+        st.sampled_from(["forward", "backward"]),
+    ),
+    max_size=12,
+)
+
+
+@given(st.lists(st.tuples(_WORK, st.integers(0, 12 * S)), max_size=12), st.integers(0, 5), st.integers(0, 5))
+def test_whatever_a_program_does(
+    intervals: list[tuple[list[tuple[str, int, str]], int]], places: int, first: int
+) -> None:
+    top = top_names(places, first_places=min(first, places))
+    program, now = Program(), 1
+    before: dict[tuple[str, str], NamedSeries[str]] = {}
+    for work, passed_ns in intervals:
+        for name, busy, group in work:
+            program.works(name, busy, group)
+        now += passed_ns
+        series = top.collect(program.totals, now)
+        # Nothing is lost or counted twice.
+        assert sums(series) == sums([NamedSeries(*key, values, 1) for key, values in program.totals.items()])
+        # A name and group is one series, and there are not too many names.
+        by_key = {(one.name, one.group): one for one in series}
+        assert len(by_key) == len(series)
+        assert len({one.name for one in series} - {OTHER}) <= places
+        # What was there is there, under the same start, and has not fallen.
+        for key, old in before.items():
+            assert by_key[key].start_unix_ns == old.start_unix_ns
+            assert all(new >= was for new, was in zip(by_key[key].values, old.values, strict=True))
+        # What is new began no later than it is seen, and not before what is in `other`.
+        assert all(1 <= one.start_unix_ns <= now for one in series)
+        before = by_key
+
+
+def test_at_first_the_busiest_get_half_of_the_places() -> None:
+    program = Program()
+    for busy, name in enumerate("abcd", start=1):
+        program.works(name, busy)
+    assert named(top_names().collect(program.totals, 1)) == {"c": (1, 3), "d": (1, 4), OTHER: (2, 3)}
+
+
+def test_a_name_that_comes_later_gets_a_place_when_it_was_busy_twice() -> None:
+    program, top = Program(), top_names(first_places=1)
+    program.works("a", 1)
+    top.collect(program.totals, 1)
+    program.works("late", 50)
+    assert named(top.collect(program.totals, 10 * S)) == {"a": (1, 1), OTHER: (1, 50)}
+    program.works("late", 70)
+    series = top.collect(program.totals, 20 * S)
+    # It begins at zero, and what it did before stays where it was.
+    assert named(series) == {"a": (1, 1), "late": (0, 0), OTHER: (2, 120)}
+    program.works("late", 7)
+    series = top.collect(program.totals, 30 * S)
+    assert named(series) == {"a": (1, 1), "late": (1, 7), OTHER: (2, 120)}
+    assert {one.name: one.start_unix_ns for one in series} == {"a": 1, "late": 20 * S, OTHER: 1}
+
+
+def test_a_name_that_was_busy_once_gets_none() -> None:
+    program, top = Program(), top_names(first_places=0)
+    for round_, name in enumerate("abcdefgh"):
+        program.works(name, 100)
+        series = top.collect(program.totals, round_ * 10 * S)
+        assert set(named(series)) == {OTHER}
+
+
+def test_a_scrape_right_after_another_does_not_count_as_one_more() -> None:
+    program, top = Program(), top_names(first_places=0)
+    for round_ in range(100):
+        program.works("a", 1)
+        series = top.collect(program.totals, S + round_)
+    assert set(named(series)) == {OTHER}
+
+
+def test_a_full_house_stays_as_it_is() -> None:
+    program, top = Program(), top_names(2, first_places=2)
+    for name in "ab":
+        program.works(name, 1)
+    top.collect(program.totals, 1)
+    for round_ in range(1, 5):
+        program.works("busier", 1000)
+        series = top.collect(program.totals, round_ * 10 * S)
+    assert named(series) == {"a": (1, 1), "b": (1, 1), OTHER: (4, 4000)}
+
+
+def test_a_group_that_a_name_gets_later_begins_at_zero() -> None:
+    program, top = Program(), top_names(first_places=4)
+    program.works("a", 1)
+    top.collect(program.totals, 1)
+    program.works("a", 5, "backward")
+    assert [one.values for one in top.collect(program.totals, 2)] == [(1, 1), (1, 5)]
+
+
+def test_an_operator_called_other_is_with_the_others() -> None:
+    program, top = Program(), top_names(1, first_places=1)
+    program.works(OTHER, 100)
+    program.works("a", 1)
+    program.works("b", 0)
+    assert named(top.collect(program.totals, 1)) == {"a": (1, 1), OTHER: (2, 100)}
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_ties_are_settled_by_name(order: str) -> None:
+    program = Program()
+    for name in order:
+        program.works(name, 5)
+    assert named(top_names(first_places=1).collect(program.totals, 1)) == {"a": (1, 5), OTHER: (1, 5)}
