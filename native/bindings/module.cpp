@@ -7,6 +7,7 @@ void bind_chrome(nb::module_& m);
 void bind_counters(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_modules(nb::module_& m);
+void bind_op_counts(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_python_frames(nb::module_& m);
 void bind_recording(nb::module_& m);
@@ -26,6 +27,7 @@ NB_MODULE(core, m) {
   bind_capture(m);
   bind_counters(m);
   bind_modules(m);
+  bind_op_counts(m);
   bind_python_frames(m);
   bind_spans(m);
   bind_chrome(m);

@@ -117,6 +117,17 @@ const ClockPair load_pair = read_clock_pair();
 
 }  // namespace
 
+double ns_per_tick() noexcept {
+  ClockPair now = read_clock_pair();
+  while (!usable(load_pair, now)) {
+    constexpr timespec kPause{.tv_sec = 0, .tv_nsec = kMinCalibrationNs / 4};
+    static_cast<void>(::nanosleep(&kPause, nullptr));
+    now = read_clock_pair();
+  }
+  return static_cast<double>(now.monotonic_ns - load_pair.monotonic_ns) /
+         static_cast<double>(now.ticks - load_pair.ticks);
+}
+
 TickConverter::TickConverter(const ClockPair& start, const ClockPair& latest) noexcept
     : start_ticks_(start.ticks), start_unix_ns_(start.realtime_ns), multiplier_(1), shift_(0) {
   ClockPair from = start;

@@ -43,6 +43,10 @@ ClockPair read_clock_pair() noexcept;
 // Two pairs closer than this do not give a usable rate.
 inline constexpr std::int64_t kMinCalibrationNs = 1'000'000;
 
+// The rate of the counter, from the load of the library to now. Waits when that was less than
+// kMinCalibrationNs ago.
+double ns_per_tick() noexcept;
+
 // Turns counter values into unix ns. The wall clock is read at `start` only and the rate comes from
 // CLOCK_MONOTONIC, so a step of the wall clock during a recording bends no duration. Exact to 1 ns over
 // months, monotonic, and total: pairs from a damaged file give some line, never undefined behaviour.

@@ -27,11 +27,13 @@ void Registry::forget_parent() noexcept {
     slot.recording.store(nullptr, std::memory_order_relaxed);
     slot.stopping.store(false, std::memory_order_relaxed);
   }
+  counting.store(nullptr, std::memory_order_relaxed);
   for (ThreadState* thread : threads_) {
     for (auto& buffer : thread->buffers) {
       // Left, not deleted: its thread may have been in the middle of changing it.
       buffer.store(nullptr, std::memory_order_relaxed);
     }
+    thread->counts.store(nullptr, std::memory_order_relaxed);
     thread->hook_sequence.store(0, std::memory_order_relaxed);
   }
   // States of threads that do not exist here are left too; only the one that forked goes on.

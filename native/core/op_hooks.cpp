@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/aggregate/count_hooks.h"
 #include "core/clock.h"
 #include "core/registry.h"
 
@@ -195,6 +196,8 @@ constexpr torchprof_core_table kTable{
     .slot_active = slot_active,
     .memory_event = memory_event,
     .allocator_mark = allocator_mark,
+    .count_start = count_start,
+    .count_end = count_end,
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include "core/aggregate/thread_counts.h"
 #include "core/clock.h"
 
 namespace torchprof {
@@ -37,8 +38,8 @@ void delete_buffer(ThreadState& thread, std::uint32_t slot) noexcept {
   delete thread.buffers[slot].exchange(nullptr, std::memory_order_relaxed);
 }
 
-bool inside_since_seen(const ThreadState& thread, std::uint32_t slot) noexcept {
-  const std::uint64_t seen = thread.seen_sequence[slot];
+bool inside_since_seen(const ThreadState& thread, std::uint32_t user) noexcept {
+  const std::uint64_t seen = thread.seen_sequence[user];
   return (seen & 1U) != 0 && thread.hook_sequence.load(std::memory_order_acquire) == seen;
 }
 
@@ -71,7 +72,7 @@ Registry::Registry() {
   }
 }
 
-ThreadState* Registry::attach_current_thread(std::uint32_t slot) noexcept {
+ThreadState* Registry::attach_current_thread() noexcept {
   ThreadState* thread = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -88,7 +89,6 @@ ThreadState* Registry::attach_current_thread(std::uint32_t slot) noexcept {
     }
   }
   if (thread == nullptr) {
-    count_stateless_op(slot);
     return nullptr;
   }
   thread->os_thread_id = os_thread_id();
@@ -96,6 +96,14 @@ ThreadState* Registry::attach_current_thread(std::uint32_t slot) noexcept {
   thread->name.fill('\0');
   static_cast<void>(::pthread_getname_np(::pthread_self(), thread->name.data(), thread->name.size()));
   current_thread = thread;
+  return thread;
+}
+
+ThreadState* Registry::attach_current_thread(std::uint32_t slot) noexcept {
+  ThreadState* thread = attach_current_thread();
+  if (thread == nullptr) {
+    count_stateless_op(slot);
+  }
   return thread;
 }
 
@@ -214,18 +222,18 @@ int Registry::start(ActiveRecording& recording) noexcept {
   return -1;
 }
 
-bool Registry::wait_until_outside(std::uint32_t slot) noexcept {
+bool Registry::wait_until_outside(std::uint32_t user) noexcept {
   {
     const std::lock_guard lock(mutex_);
     for (ThreadState* thread : threads_) {
-      thread->seen_sequence[slot] = thread->hook_sequence.load(std::memory_order_seq_cst);
+      thread->seen_sequence[user] = thread->hook_sequence.load(std::memory_order_seq_cst);
     }
   }
   for (int poll = 0; poll < kStopPolls; ++poll) {
     {
       const std::lock_guard lock(mutex_);
-      if (std::none_of(threads_.begin(), threads_.end(), [slot](const ThreadState* thread) noexcept {
-            return inside_since_seen(*thread, slot);
+      if (std::none_of(threads_.begin(), threads_.end(), [user](const ThreadState* thread) noexcept {
+            return inside_since_seen(*thread, user);
           })) {
         return true;
       }
@@ -328,6 +336,9 @@ void Registry::retire(ThreadState& thread) noexcept {
       static_cast<void>(try_push(orphans_, Orphan{.slot = slot, .key = key, .record = kept}));
     });
     buffer->unbind();
+  }
+  if (ThreadCounts* counts = thread.counts.exchange(nullptr, std::memory_order_relaxed); counts != nullptr) {
+    counts->shared().leave(*counts);
   }
   std::erase(threads_, &thread);
   if (idle_.size() >= kMaxWarmStates) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/active_recording.h"
+#include "core/aggregate/shared_counts.h"
 #include "core/thread_buffer.h"
 #include "core/thread_state.h"
 
@@ -39,7 +40,8 @@ class Registry {
   // thread-specific key left.
   static Registry& instance();
 
-  // The calling thread's state; nullptr when there is no memory for one (counted for `slot`).
+  // The calling thread's state; nullptr when there is no memory for one (counted for `slot`, when given).
+  ThreadState* attach_current_thread() noexcept;
   ThreadState* attach_current_thread(std::uint32_t slot) noexcept;
   // The thread's buffer, bound to the recording of the slot; nullptr when the slot has stopped or there is
   // no memory (counted).
@@ -69,6 +71,24 @@ class Registry {
   // Drops that threads have not put into the header yet.
   void add_pending_drops(std::uint32_t slot, const ActiveRecording& recording, DropCounts& counts) noexcept;
 
+  // Counting, in aggregate/registry_counting.cpp.
+
+  // Begins to count; false when something else is being counted.
+  bool start_counting(SharedCounts& shared) noexcept;
+  // What runs inside a hook at that moment may still be counted.
+  void stop_counting(SharedCounts& shared) noexcept;
+  // No thread refers to it any more; false when one did not leave its hook in time: it must never be freed
+  // then.
+  bool release_counts(SharedCounts& shared) noexcept;
+  // The thread's counts there; nullptr when counting has stopped or there is no memory (counted).
+  ThreadCounts* bind_counts(ThreadState& thread, SharedCounts& shared) noexcept;
+  void make_room_to_count(ThreadCounts& counts) noexcept;
+  // Ends an op that another thread began.
+  void end_counted_elsewhere(ThreadCounts& ender, const void* key, std::uint64_t end_ticks) noexcept;
+  // An op that found no thread state.
+  void count_stateless() noexcept;
+  [[nodiscard]] std::vector<const ThreadCounts*> counts_of(SharedCounts& shared);
+
  private:
   // An op whose thread ended before it did.
   struct Orphan {
@@ -89,7 +109,8 @@ class Registry {
   void retire(ThreadState& thread) noexcept;
   // The buffer of a running thread that records in a slot; nullptr when there is none. Under the lock.
   [[nodiscard]] ThreadBuffer* buffer_of(std::uint32_t slot, std::uint32_t os_thread_id) const noexcept;
-  [[nodiscard]] bool wait_until_outside(std::uint32_t slot) noexcept;
+  // `user` is a slot, or kCountingUser.
+  [[nodiscard]] bool wait_until_outside(std::uint32_t user) noexcept;
   void close_buffers(std::uint32_t slot, ActiveRecording& recording) noexcept;
   void remember_open_at_stop(std::uint32_t slot, const void* key) noexcept;
 

@@ -15,6 +15,10 @@
 namespace torchprof {
 
 inline constexpr std::uint32_t kSlots = TORCHPROF_CAPTURE_SLOTS;
+// Beside the slots, counting is what hooks work for.
+inline constexpr std::uint32_t kCountingUser = kSlots;
+
+class ThreadCounts;
 
 #if defined(__SANITIZE_THREAD__)
 #define TORCHPROF_TSAN 1
@@ -28,8 +32,9 @@ inline constexpr std::uint32_t kSlots = TORCHPROF_CAPTURE_SLOTS;
 struct ThreadState {
   std::atomic<std::uint64_t> hook_sequence{0};  // odd inside a hook
   std::array<std::atomic<ThreadBuffer*>, kSlots> buffers{};
-  // What a stop of each slot saw in `hook_sequence`; under the registry's lock.
-  std::array<std::uint64_t, kSlots> seen_sequence{};
+  std::atomic<ThreadCounts*> counts{nullptr};
+  // What a stop of each slot, and of counting, saw in `hook_sequence`; under the registry's lock.
+  std::array<std::uint64_t, kSlots + 1> seen_sequence{};
   std::uint32_t os_thread_id = 0;
   int exit_rounds = 0;
   std::array<char, 16> name{};  // as pthread_getname_np gives it

@@ -13,6 +13,7 @@
 
 #include "torch/bridge_abi.h"
 #include "torch/core_table.h"
+#include "torch/counting.h"
 #include "torch/device_memory.h"
 #include "torch/inputs.h"
 #include "torch/memory.h"
@@ -148,6 +149,8 @@ constexpr torchprof_bridge_table kTable{
     .enable_memory = enable_memory,
     .enable_device_memory = enable_device_memory,
     .disable_memory = disable_memory,
+    .enable_counting = enable_counting,
+    .disable_counting = disable_counting,
 };
 
 }  // namespace

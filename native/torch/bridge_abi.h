@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TORCHPROF_BRIDGE_ABI_VERSION 1u
+#define TORCHPROF_BRIDGE_ABI_VERSION 2u
 /* Captures that can record at the same time. */
 #define TORCHPROF_CAPTURE_SLOTS 4u
 
@@ -46,6 +46,12 @@ typedef struct torchprof_memory_event {
   uint8_t action;
 } torchprof_memory_event;
 
+/* What counting needs to know of an op that begins: bits of count_start's flags. */
+#define TORCHPROF_COUNT_USER 1u      /* USER_SCOPE */
+#define TORCHPROF_COUNT_BACKWARD 2u  /* BACKWARD_FUNCTION */
+#define TORCHPROF_COUNT_SEQUENCED 4u /* has an autograd sequence number */
+#define TORCHPROF_COUNT_ASYNC 8u
+
 typedef struct torchprof_core_table {
   uint32_t abi_version;
   uint32_t table_bytes;
@@ -59,6 +65,10 @@ typedef struct torchprof_core_table {
   /* The calling thread's mark that it is inside an allocator that reports, for the bridge to set. It is the
    * core's because that has thread-local memory which is there until the very end of a thread. */
   uint8_t* (*allocator_mark)(void);
+  /* An op that is only counted, beside what slots record of it. As safe as op_start; the same key and name.
+   */
+  void (*count_start)(const void* key, const char* name, uint8_t flags);
+  void (*count_end)(const void* key, uint8_t is_async);
 } torchprof_core_table;
 
 typedef struct torchprof_bridge_table {
@@ -77,6 +87,11 @@ typedef struct torchprof_bridge_table {
   int (*enable_device_memory)(uint32_t slot);
   /* Idempotent. What is allocated already stays valid. */
   int (*disable_memory)(uint32_t slot);
+  /* Registers the global RecordFunction callbacks of counting. Idempotent. Returns TORCHPROF_OK or why not.
+   */
+  int (*enable_counting)(void);
+  /* Removes them. Idempotent. */
+  int (*disable_counting)(void);
 } torchprof_bridge_table;
 
 /* What a bridge's functions return. */

@@ -256,6 +256,73 @@ def span_name(recorded: bytes, kind: int) -> str: ...
 
 # --- Capture ---
 
+class OpAggregator:
+    """Counts every op by name and phase without recording it; one at a time in a process.
+
+    In the child of a fork one that was made in the parent is lost: it has counted nothing.
+    """
+
+    def __init__(self, max_names: int, with_durations: bool) -> None:
+        """Prepares to count; nothing is counted before `start()` and a weight.
+
+        Args:
+            max_names: different names that are told apart, 1 to 1,048,576.
+            with_durations: whether to keep a histogram of durations for each name and phase.
+
+        Raises:
+            MemoryError: no memory for so many names.
+            ValueError: `max_names` is out of range.
+        """
+
+    @property
+    def counted(self) -> int:
+        """Ops that were counted, each once whatever its weight."""
+
+    @property
+    def lost_in_fork(self) -> bool:
+        """Whether it was made in the process that this one was forked from."""
+
+    def start(self) -> None:
+        """Counts from now on what the bridge reports.
+
+        Raises:
+            RuntimeError: another counts, or this one is lost.
+        """
+
+    def stop(self) -> None:
+        """Counts no more; idempotent."""
+
+    def set_weight(self, weight: int) -> None:
+        """Makes each op count for `weight` from now on; 0 counts none.
+
+        Raises:
+            ValueError: it is above 2^31 - 1.
+        """
+
+    def set_inference(self, is_inference: bool) -> None:
+        """Says whether ops without a phase of their own belong to a forward pass."""
+
+    def collect(
+        self,
+    ) -> tuple[
+        list[str],
+        npt.NDArray[np.uint8],
+        npt.NDArray[np.uint8],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint64],
+        npt.NDArray[np.uint64],
+    ]:
+        """Everything counted so far, a row for each name and phase.
+
+        Returns:
+            Names, phases (native/core/aggregate/phase.h), whether user scopes, calls, total ns, self ns, and
+            counts by duration: as many a row as there are buckets, nothing without histograms.
+        """
+
+    def drops(self) -> dict[str, int]:
+        """What was not counted, or not under its name, by reason."""
+
 class Capture:
     """Records what the hooks of one slot report; once. Nothing here raises into recorded code.
 

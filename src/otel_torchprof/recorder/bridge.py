@@ -19,7 +19,7 @@ from otel_torchprof.recorder.bridge_location import (
 __all__ = ["Bridge", "BridgeStatus", "BridgeUnavailable", "bridge_status", "build_bridge", "load_bridge"]
 
 # The values of native/torch/bridge_abi.h.
-_ABI_VERSION = 1
+_ABI_VERSION = 2
 _OK = 0
 _TOO_MANY_ALLOCATORS = 3
 _WITHOUT_CUDA = 4
@@ -40,6 +40,8 @@ class _BridgeTable(ctypes.Structure):
         ("enable_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
         ("enable_device_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
         ("disable_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
+        ("enable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
+        ("disable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
     )
 
 
@@ -144,8 +146,25 @@ class Bridge:
         with self._lock:
             self._table.disable_memory(slot)
 
+    def enable_counting(self) -> None:
+        """Registers the callbacks that count ops; again, it changes nothing.
+
+        Raises:
+            BridgeUnavailable: torch refused them.
+        """
+        with self._lock:
+            code = self._table.enable_counting()
+        if code:
+            raise BridgeUnavailable(f"torch refused the callbacks that count ops (code {code})")
+
+    def disable_counting(self) -> None:
+        """Removes them; without any it does nothing."""
+        with self._lock:
+            self._table.disable_counting()
+
     def _after_fork_in_child(self) -> None:
-        # The captures stay with the parent: without them the callbacks only cost time.
+        # Captures and counts stay with the parent: without them the callbacks only cost time.
+        self._table.disable_counting()
         for slot in range(_CAPTURE_SLOTS):
             self._table.disable(slot)
             self._table.disable_memory(slot)

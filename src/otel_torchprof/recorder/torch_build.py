@@ -16,10 +16,17 @@ from pathlib import Path
 from types import ModuleType
 
 # Relative to the folder of native sources; installed with the package in the same arrangement.
-BRIDGE_UNITS = ("torch/bridge.cpp", "torch/device_memory.cpp", "torch/inputs.cpp", "torch/memory.cpp")
+BRIDGE_UNITS = (
+    "torch/bridge.cpp",
+    "torch/counting.cpp",
+    "torch/device_memory.cpp",
+    "torch/inputs.cpp",
+    "torch/memory.cpp",
+)
 BRIDGE_HEADERS = (
     "torch/bridge_abi.h",
     "torch/core_table.h",
+    "torch/counting.h",
     "torch/device_memory.h",
     "torch/inputs.h",
     "torch/memory.h",
