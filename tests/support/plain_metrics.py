@@ -55,16 +55,16 @@ def plain_op_sums(recording: Recording) -> dict[tuple[str, str], OpSums]:
     events, tree = recording.events, recording.tree()
     sums: dict[tuple[str, str], OpSums] = defaultdict(lambda: OpSums(0, 0, 0))
 
-    def is_own(row: int) -> bool:
+    def is_op(row: int) -> bool:
         return events.kind[row] in (EventKind.OP, EventKind.USER) and not events.flags[row] & NOT_ENDED
 
     def self_ns(row: int) -> int:
-        inner = [child for child in tree.children(row).tolist() if not is_own(child)]
+        inner = [child for child in tree.children(row).tolist() if not is_op(child)]
         parts = [child for child in inner if not events.flags[child] & NOT_PART]
         return int(tree.self_ns[row]) + sum(self_ns(child) for child in parts)
 
     for row in range(len(recording)):
-        if events.kind[row] != EventKind.OP or not is_own(row):
+        if not is_op(row):
             continue
         key = (recording.event_name(row), plain_phase(recording, row))
         calls, total, own = sums[key]

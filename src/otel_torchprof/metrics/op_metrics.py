@@ -24,17 +24,14 @@ _NS_PER_S = 1_000_000_000
 
 
 def op_families(recording: Recording, start_unix_ns: int, *, durations: bool = False) -> list[MetricFamily]:
-    """What operators did; those that have not ended are left out.
-
-    Scopes that the program marks, as `Optimizer.step#SGD.step`, are no operators: they say in which phase
-    operators are, and what they do besides calling them is no operator's time.
+    """What operators did, and scopes that the program marks; those that have not ended are left out.
 
     Args:
         durations: make the histogram, too.
     """
     events = recording.events
-    has_ended = events.flags & _NOT_ENDED == 0
-    rows = np.flatnonzero((events.kind == EventKind.OP) & has_ended)
+    is_op = np.isin(events.kind, (EventKind.OP, EventKind.USER)) & (events.flags & _NOT_ENDED == 0)
+    rows = np.flatnonzero(is_op)
     name, names = names_of(recording, rows, short_op_name)
     durations_ns = events.end_ns[rows] - events.start_ns[rows]
     ops = NamedEvents(
@@ -43,7 +40,7 @@ def op_families(recording: Recording, start_unix_ns: int, *, durations: bool = F
         name,
         [{PHASE: phase} for phase in PHASES],
         phase_of_events(recording)[rows].astype(np.int64),
-        [durations_ns, _self_ns(recording, has_ended)[rows]],
+        [durations_ns, _self_ns(recording, is_op)[rows]],
         weight=_SELF_TIME,
         start_unix_ns=start_unix_ns,
     )
@@ -57,17 +54,16 @@ def op_families(recording: Recording, start_unix_ns: int, *, durations: bool = F
     return families
 
 
-def _self_ns(recording: Recording, has_ended: npt.NDArray[np.bool_]) -> Numbers:
-    """By row, the time of an operator without the operators and marked scopes in it on its own thread.
+def _self_ns(recording: Recording, is_op: npt.NDArray[np.bool_]) -> Numbers:
+    """By row, the time of an operator without the operators in it on its own thread.
 
     What else it called, as runtime calls and Python functions, is part of it: else the times of operators
     would not add up.
     """
     events, tree = recording.events, recording.tree()
-    is_own = np.isin(events.kind, (EventKind.OP, EventKind.USER)) & has_ended
     is_part = events.flags & _NOT_PART == 0
-    owner = nearest(tree.parent, is_own)
-    owned = (owner >= 0) & (is_own | is_part)
+    owner = nearest(tree.parent, is_op)
+    owned = (owner >= 0) & (is_op | is_part)
     self_ns = np.zeros(len(recording), dtype=np.int64)
     np.add.at(self_ns, owner[owned], tree.self_ns[owned])
     return self_ns

@@ -110,7 +110,7 @@ def test_a_wait_has_the_phase_of_what_its_batch_was_used_for() -> None:
     program.steps.waited(1_000_000)
     assert program.counts(DATALOADER_WAIT) == {"train": 1, "eval": 2}  # not known yet
     program.backwards += 1
-    program.steps.settle()
+    program.steps.pause()
     assert program.counts(DATALOADER_WAIT) == {"train": 2, "eval": 2}
 
 
