@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +10,8 @@ from types import TracebackType
 
 import rotel
 from typing_extensions import Self
+
+from tests.support.ports import free_ports, listens
 
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
@@ -27,7 +28,7 @@ class RotelCollector:
     def __init__(self, folder: Path, forward_to: str | None = None) -> None:
         self._log_path = folder / "rotel.log"
         self._forward_to = forward_to
-        grpc_port, http_port = _free_ports(2)
+        grpc_port, http_port = free_ports(2)
         self._ports = (grpc_port, http_port)
         self.grpc_endpoint = f"http://127.0.0.1:{grpc_port}"
         self.http_endpoint = f"http://127.0.0.1:{http_port}"
@@ -87,7 +88,7 @@ class RotelCollector:
     def _wait_until_listening(self) -> None:
         deadline = time.monotonic() + _START_TIMEOUT_S
         for port in self._ports:
-            while not _listens(port):
+            while not listens(port):
                 if self._has_ended_within(_POLL_S) or time.monotonic() > deadline:
                     raise RuntimeError(
                         f"rotel does not listen on {port}: {self._log_path.read_text()[-2000:]}"
@@ -100,20 +101,3 @@ class RotelCollector:
         except subprocess.TimeoutExpired:
             return False
         return True
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [item.getsockname()[1] for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

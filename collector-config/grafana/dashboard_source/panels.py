@@ -226,12 +226,16 @@ def _variables() -> list[Json]:
     return [
         {"name": "prometheus", "label": "Metrics", "type": "datasource", "query": "prometheus"},
         {"name": "traces", "label": "Traces", "type": "datasource", "query": "tempo"},
-        _label_variable("job", "Job", "label_values(torch_step_number, job)"),
-        _label_variable("instance", "Rank", 'label_values(torch_step_number{job=~"$job"}, instance)'),
+        # All jobs are those with steps: Prometheus knows others, of which a panel of `up` must not speak.
+        _label_variable("job", "Job", "label_values(torch_step_number, job)", all_value=None),
+        # All ranks is any: a pattern of 512 names would be in each query.
+        _label_variable(
+            "instance", "Rank", 'label_values(torch_step_number{job=~"$job"}, instance)', all_value=".*"
+        ),
     ]
 
 
-def _label_variable(name: str, label: str, query: str) -> Json:
+def _label_variable(name: str, label: str, query: str, all_value: str | None) -> Json:
     return {
         "name": name,
         "label": label,
@@ -242,7 +246,7 @@ def _label_variable(name: str, label: str, query: str) -> Json:
         "sort": 7,
         "multi": True,
         "includeAll": True,
-        "allValue": ".*",
+        "allValue": all_value,
         "current": {"text": ["All"], "value": ["$__all"]},
     }
 

@@ -204,22 +204,33 @@ _WAITING = Row(
                 )
             ],
             unit="percentunit",
+            width=8,
         ),
         Panel(
             "timeseries",
-            "Held up by Python and the compiler",
-            "Does the garbage collector take time of the steps, does torch.compile start again and again?",
+            "Garbage collection",
+            "Does Python's garbage collector hold up steps? Share of the time, by generation.",
             [
                 Query(
                     "avg by (torch_python_gc_generation)"
                     " (rate(torch_python_gc_pause_seconds_total{@ranks}[@rate]))",
-                    "garbage, generation {{torch_python_gc_generation}} (s/s)",
-                ),
-                Query(
-                    "avg by (job) (increase(torch_compile_recompilations_total{@ranks}[@rate]))",
-                    "recompilations {{job}}",
-                ),
+                    "generation {{torch_python_gc_generation}}",
+                )
             ],
+            unit="percentunit",
+            width=8,
+        ),
+        Panel(
+            "timeseries",
+            "Recompilations",
+            "Does torch.compile start again and again? In 15 minutes; after the start there should be none.",
+            [
+                Query(
+                    "sum by (instance) (increase(torch_compile_recompilations_total{@ranks}[15m]))",
+                    "{{instance}}",
+                )
+            ],
+            width=8,
         ),
     ],
 )
