@@ -363,7 +363,7 @@ SPAN_KINDS = (
     SpanKind("device lane", "`cuda:0 stream 7`", "the step", "none"),
     SpanKind(
         "kernel, copy, memset",
-        "the function's qualified name without types; `Memcpy HtoD`",
+        "the function's qualified name without types and hashes; `Memcpy HtoD`",
         "its lane",
         "the launching call or op",
     ),
