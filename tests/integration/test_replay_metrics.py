@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from otel_torchprof.cli import main
 from otel_torchprof.metrics.families import HistogramPoint, NumberPoint, count_series
@@ -30,7 +29,8 @@ from otel_torchprof.recording import (
     TrackKind,
 )
 from otel_torchprof.telemetry.prometheus_names import prometheus_label, prometheus_name
-from tests.support.otlp_metrics_sink import MetricsGrpcSink, MetricsHttpSink
+from tests.support.metric_servers import MetricsGrpcServer, MetricsHttpServer
+from tests.support.prometheus_text import parse
 
 START_NS = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -77,29 +77,31 @@ def expected_values(recording: Recording) -> dict[tuple[str, frozenset[tuple[str
 
 
 @pytest.mark.parametrize(
-    ("sink_type", "protocol"), [(MetricsHttpSink, "http/protobuf"), (MetricsGrpcSink, "grpc")]
+    ("server_type", "protocol"), [(MetricsHttpServer, "http/protobuf"), (MetricsGrpcServer, "grpc")]
 )
 def test_metrics_arrive_with_the_times_of_the_recording(
-    sink_type: type[MetricsHttpSink | MetricsGrpcSink],
+    server_type: type[MetricsHttpServer | MetricsGrpcServer],
     protocol: str,
     recording: Recording,
     path: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with sink_type() as sink:
-        arguments = ["--metrics", "--endpoint", sink.endpoint, "--protocol", protocol]
+    with server_type() as server:
+        arguments = ["--metrics", "--endpoint", server.endpoint, "--protocol", protocol]
         assert main(["replay", path, *arguments]) == 0
     families = families_from_recording(recording)
-    assert set(sink.metrics) == {family.metric.name for family in families}
-    (kernels,) = sink.metrics["torch.kernel.time"].sum.data_points
+    assert set(server.metrics) == {family.metric.name for family in families}
+    (kernels,) = server.metrics["torch.kernel.time"].sum.data_points
     assert kernels.as_double == pytest.approx(0.018)
     assert (kernels.start_time_unix_nano, kernels.time_unix_nano) == (START_NS, START_NS + 280 * MS)
-    (steps,) = sink.metrics["torch.step.duration"].histogram.data_points
+    (steps,) = server.metrics["torch.step.duration"].histogram.data_points
     assert (steps.count, steps.min) == (3, pytest.approx(0.08))
-    assert sink.resource["service.name"] == "trainer"
-    assert set(sink.resource) >= {"torch.rank", "service.instance.id"}
+    assert server.resource["service.name"] == "trainer"
+    assert set(server.resource) >= {"torch.rank", "service.instance.id"}
     series = count_series(families)
-    assert capsys.readouterr().out == f"{series} series of {len(families)} metrics sent to {sink.endpoint}\n"
+    assert (
+        capsys.readouterr().out == f"{series} series of {len(families)} metrics sent to {server.endpoint}\n"
+    )
 
 
 def test_delta_and_exponential_histograms_on_request(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,40 +109,40 @@ def test_delta_and_exponential_histograms_on_request(path: str, monkeypatch: pyt
     monkeypatch.setenv(
         "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "base2_exponential_bucket_histogram"
     )
-    with MetricsHttpSink() as sink:
-        assert main(["replay", path, "--metrics", "--endpoint", sink.endpoint]) == 0
-    kernels = sink.metrics["torch.kernel.launches"].sum
+    with MetricsHttpServer() as server:
+        assert main(["replay", path, "--metrics", "--endpoint", server.endpoint]) == 0
+    kernels = server.metrics["torch.kernel.launches"].sum
     assert kernels.aggregation_temporality == AGGREGATION_TEMPORALITY_DELTA
-    (steps,) = sink.metrics["torch.step.duration"].exponential_histogram.data_points
+    (steps,) = server.metrics["torch.step.duration"].exponential_histogram.data_points
     assert (steps.count, steps.scale, sum(steps.positive.bucket_counts)) == (3, 20, 3)
 
 
 def test_histograms_of_operators_and_kernels_on_request(path: str) -> None:
-    with MetricsHttpSink() as sink:
-        assert main(["replay", path, "--metrics", "--durations", "--endpoint", sink.endpoint]) == 0
-    assert {"torch.op.duration", "torch.kernel.duration"} <= set(sink.metrics)
+    with MetricsHttpServer() as server:
+        assert main(["replay", path, "--metrics", "--durations", "--endpoint", server.endpoint]) == 0
+    assert {"torch.op.duration", "torch.kernel.duration"} <= set(server.metrics)
 
 
 def test_json_says_what_became_of_them(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with MetricsHttpSink() as sink:
-        assert main(["replay", path, "--metrics", "--json", "--endpoint", sink.endpoint]) == 0
+    with MetricsHttpServer() as server:
+        assert main(["replay", path, "--metrics", "--json", "--endpoint", server.endpoint]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == {
-        "metrics": len(sink.metrics),
+        "metrics": len(server.metrics),
         "series": said["series"],
         "delivered": True,
         "cause": "",
         "url": "",
-        "endpoint": sink.endpoint,
+        "endpoint": server.endpoint,
     }
     assert said["series"] > 50
 
 
 def test_a_server_that_refuses_is_exit_2_and_one_line(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with MetricsHttpSink(400) as sink:
-        assert main(["replay", path, "--metrics", "--endpoint", sink.endpoint]) == 2
+    with MetricsHttpServer(400) as server:
+        assert main(["replay", path, "--metrics", "--endpoint", server.endpoint]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"series were not taken by {sink.endpoint}: " in line
+    assert f"series were not taken by {server.endpoint}: " in line
     assert "400" in line
 
 
@@ -206,13 +208,16 @@ def scraped(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         text = response.read().decode()
     return {
         (sample.name, frozenset(sample.labels.items())): float(sample.value)
-        for family in text_string_to_metric_families(text)
+        for family in parse(text, openmetrics=True).values()
         for sample in family.samples
     }
 
 
 def test_prometheus_scrapes_the_same_numbers_until_it_is_interrupted(recording: Recording, path: str) -> None:
-    with MetricsHttpSink() as sink, replaying(path, "--json", "--endpoint", sink.endpoint) as (process, line):
+    with (
+        MetricsHttpServer() as server,
+        replaying(path, "--json", "--endpoint", server.endpoint) as (process, line),
+    ):
         said = json.loads(line)
         assert said["delivered"]
         for _scrape in range(2):
@@ -222,7 +227,7 @@ def test_prometheus_scrapes_the_same_numbers_until_it_is_interrupted(recording: 
         assert "target_info" in {name for name, _labels in values}
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
-    assert set(sink.metrics) == {family.metric.name for family in families_from_recording(recording)}
+    assert set(server.metrics) == {family.metric.name for family in families_from_recording(recording)}
 
 
 def test_a_terminated_replay_exits_as_any_command(path: str) -> None:
