@@ -1,7 +1,8 @@
 """The command `otel-torchprof`: argument parsing and printing only.
 
-Exit codes: 0 done; 1 findings (`doctor` found something missing); 2 wrong use or unreadable input, one line
-on standard error; 130 interrupted; 141 the reader of a pipe went away; 143 terminated.
+Exit codes: 0 done; 1 findings (`doctor` found something missing, `patterns` what it was asked to fail on);
+2 wrong use or unreadable input, one line on standard error; 130 interrupted; 141 the reader of a pipe went
+away; 143 terminated.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from otel_torchprof import cli_build, cli_convert, cli_doctor, cli_info, cli_replay, cli_report
+from otel_torchprof import cli_build, cli_convert, cli_doctor, cli_info, cli_patterns, cli_replay, cli_report
 from otel_torchprof.cli_termination import Terminated, termination_raises
 from otel_torchprof.cli_text import printable
 from otel_torchprof.errors import TorchprofError
@@ -38,7 +39,7 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"otel-torchprof {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (cli_info, cli_report, cli_convert, cli_replay, cli_doctor, cli_build):
+    for command in (cli_info, cli_report, cli_patterns, cli_convert, cli_replay, cli_doctor, cli_build):
         command.add_to(commands)
     return parser
 

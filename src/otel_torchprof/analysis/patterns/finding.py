@@ -1,0 +1,85 @@
+"""What the matcher says: findings, and what it could not look for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Level(IntEnum):
+    """How severe a finding is, or how sure."""
+
+    LOW = 1
+    MEDIUM = 2
+    HIGH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the program. Empty, or 0, is what the recording does not know."""
+
+    function: str = ""
+    file: str = ""
+    line: int = 0  # where the definition of the function begins
+    module: str = ""  # paths of the innermost `nn.Module`s, their classes where they have none
+    op: str = ""  # names of the ops, or of what else was found
+
+    def __str__(self) -> str:
+        parts = [f"{self.file}:{self.line} in {self.function}"] if self.file else []
+        parts += [f"module {self.module}"] if self.module else []
+        return ", ".join([*parts, self.op] if self.op else parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What mending it is estimated to save, at least and at most, in ns over all that was recorded."""
+
+    low_ns: int
+    high_ns: int
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """One cause at one place."""
+
+    pattern: str
+    title: str
+    severity: Level
+    confidence: Level
+    place: Place
+    detail: str  # what was seen, in words
+    rows: Numbers  # the events that show it, ascending
+    count_per_step: float | None  # None where the recording has no steps
+    cost_ns: int  # time that it takes, on the host or on the device, over all that was recorded
+    cost_bytes: int  # memory it holds or moves, 0 = none or not known
+    saving: Saving
+    advice: str
+    example: str  # code
+    url: str
+    also: tuple[str, ...] = ()  # patterns whose findings had this cause and are part of this one
+
+    @property
+    def count(self) -> int:
+        """How many events show it."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """A pattern that was not looked for."""
+
+    pattern: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatternReport:
+    """The most costly findings first."""
+
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...]

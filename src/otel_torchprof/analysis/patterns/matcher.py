@@ -1,0 +1,134 @@
+"""Looks for all patterns in one recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from otel_torchprof.analysis.patterns.finding import (
+    Finding,
+    Level,
+    NotChecked,
+    Numbers,
+    PatternReport,
+    Place,
+    Saving,
+)
+from otel_torchprof.analysis.patterns.merge import merge_causes
+from otel_torchprof.analysis.patterns.pattern import Match, Pattern
+from otel_torchprof.analysis.patterns.registry import installed_patterns, own_patterns
+from otel_torchprof.analysis.patterns.view import View
+from otel_torchprof.recording import Recording
+
+# What mending may save at most, as a share of the time that was recorded.
+_HIGH_SHARE, _MEDIUM_SHARE = 0.10, 0.02
+_LISTED = 3  # modules and ops that a place names
+
+
+def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = None) -> PatternReport:
+    """Findings in a recording, and the patterns that it holds too little for.
+
+    The same recording always gives the same findings, in the same order.
+
+    Args:
+        patterns: which to look for; None = ours, and those of other packages.
+    """
+    view = View(recording)
+    found: list[Finding] = []
+    not_checked: list[NotChecked] = []
+    looked_for: dict[str, Pattern] = {}
+    for pattern in own_patterns() if patterns is None else patterns:
+        looked_for[pattern.name] = pattern
+        missing = pattern.missing(view)
+        if missing:
+            needs = ", ".join(need.value for need in missing)
+            not_checked.append(NotChecked(pattern.name, f"needs {needs}"))
+        elif len(recording):
+            found += _findings(view, pattern)
+    for point in installed_patterns() if patterns is None else ():
+        try:
+            pattern = point.load()
+            more = find_patterns(recording, [pattern])
+        except Exception as error:  # of another package: it must not cost the findings of all others
+            not_checked.append(NotChecked(point.name, f"failed: {type(error).__name__}: {error}"))
+            continue
+        looked_for[pattern.name] = pattern
+        found += more.findings
+        not_checked += more.not_checked
+    merged = merge_causes(view, found, looked_for)
+    return PatternReport(tuple(sorted(merged, key=_order)), tuple(not_checked))
+
+
+def _order(finding: Finding) -> tuple[object, ...]:
+    saving = finding.saving
+    return (
+        -finding.severity,
+        -finding.confidence,
+        -saving.high_ns,
+        finding.pattern,
+        str(finding.place),
+        int(finding.rows[0]),
+    )
+
+
+def _findings(view: View, pattern: Pattern) -> Iterator[Finding]:
+    for match in pattern.find(view):
+        if len(match.rows):
+            for place, chosen in _by_place(view, match.rows):
+                yield _finding(view, pattern, match, place, chosen)
+
+
+def _by_place(view: View, rows: Numbers) -> Iterator[tuple[Place, Numbers]]:
+    """Places and the indexes into `rows` of what is there, in order of the first event.
+
+    A function is one place, whatever modules and ops it runs; so is the whole program where none is known.
+    """
+    places = view.places(rows)
+    indexes: dict[tuple[str, str, int], list[int]] = {}
+    for index, place in enumerate(places):
+        indexes.setdefault((place.function, place.file, place.line), []).append(index)
+    for (function, file, line), chosen in indexes.items():
+        modules = dict.fromkeys(places[index].module for index in chosen)
+        ops = dict.fromkeys(places[index].op for index in chosen)
+        yield Place(function, file, line, _listed(modules), _listed(ops)), np.array(chosen, dtype=np.int64)
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = [name for name in names if name]
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return ", ".join(known[:_LISTED]) + more
+
+
+def _finding(view: View, pattern: Pattern, match: Match, place: Place, chosen: Numbers) -> Finding:
+    rows = match.rows[chosen]
+    costs_ns = view.duration_ns[rows] if match.cost_ns is None else match.cost_ns[chosen]
+    cost_ns = int(costs_ns.sum())
+    low, high = match.saving
+    saving = Saving(round(cost_ns * low), round(cost_ns * high))
+    severity = max(match.severity, _severity(saving, view.window_ns))
+    if match.confidence is Level.LOW:
+        severity = Level.LOW
+    return Finding(
+        pattern=pattern.name,
+        title=pattern.title,
+        severity=severity,
+        confidence=match.confidence,
+        place=place,
+        detail=match.detail,
+        rows=rows,
+        count_per_step=len(rows) / view.steps if view.steps else None,
+        cost_ns=cost_ns,
+        cost_bytes=0 if match.cost_bytes is None else int(match.cost_bytes[chosen].sum()),
+        saving=saving,
+        advice=pattern.advice,
+        example=pattern.example,
+        url=pattern.url,
+    )
+
+
+def _severity(saving: Saving, window_ns: int) -> Level:
+    share = saving.high_ns / window_ns
+    if share >= _HIGH_SHARE:
+        return Level.HIGH
+    return Level.MEDIUM if share >= _MEDIUM_SHARE else Level.LOW
