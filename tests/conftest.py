@@ -20,7 +20,11 @@ settings.load_profile("project")
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests see the defaults, whatever OpenTelemetry settings the shell that runs them has."""
+    """Tests see the defaults, whatever OpenTelemetry settings the shell that runs them has.
+
+    Only metrics go nowhere by themselves: each end of a program would wait for a collector.
+    """
     for name in list(os.environ):
         if name.startswith("OTEL_"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")

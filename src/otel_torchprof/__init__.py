@@ -12,16 +12,27 @@ from typing import TYPE_CHECKING, Any
 from otel_torchprof.version import __version__
 
 if TYPE_CHECKING:
+    from otel_torchprof.control import prometheus_collector, set_mode
     from otel_torchprof.profiler import profile, record_function
     from otel_torchprof.recorder.program_steps import step
     from otel_torchprof.recording import Recording
 
-__all__ = ["Recording", "__version__", "profile", "record_function", "step"]
+__all__ = [
+    "Recording",
+    "__version__",
+    "profile",
+    "prometheus_collector",
+    "record_function",
+    "set_mode",
+    "step",
+]
 
 _HOMES = {
     "Recording": "otel_torchprof.recording",
     "profile": "otel_torchprof.profiler",
+    "prometheus_collector": "otel_torchprof.control",
     "record_function": "otel_torchprof.profiler",
+    "set_mode": "otel_torchprof.control",
     "step": "otel_torchprof.recorder.program_steps",
 }
 

@@ -47,12 +47,19 @@ class StepRule(Enum):
     OPTIMIZER = "optimizer"
 
 
+class MetricsSampling(Enum):
+    """How many steps are counted op by op."""
+
+    AUTO = "auto"
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Checked settings of the instrumentation; docs/configuration.md describes each.
 
     `schedule` is None for the time-based default, `interval_s` seconds between recorded steps. Limits
-    of 0 mean none. `recording_dir` None saves no recordings.
+    of 0 mean none. `recording_dir` None saves no recordings, `prometheus_port` None listens for no scraper.
     """
 
     enabled: bool = True
@@ -72,11 +79,21 @@ class Settings:
     recording_dir: Path | None = None
     buffer_size_mb: int = 256
     run_id: str | None = None
+    metrics_sampling: MetricsSampling = MetricsSampling.AUTO
+    op_histograms: bool = False
+    max_overhead: float = 0.02
+    prometheus_port: int | None = None
+    prometheus_host: str = "127.0.0.1"
 
     @property
     def records_spans(self) -> bool:
         """Whether steps are recorded and sent as spans."""
         return self.enabled and self.mode in (Mode.BOTH, Mode.TRACE)
+
+    @property
+    def makes_metrics(self) -> bool:
+        """Whether metrics are counted and exported."""
+        return self.enabled and self.mode in (Mode.BOTH, Mode.METRICS)
 
     def make_schedule(self) -> Schedule:
         """Return a fresh schedule, at its start."""
@@ -149,6 +166,11 @@ class Configuration:
     recording_dir: str | None = None
     buffer_size_mb: int | None = None
     run_id: str | None = None
+    metrics_sampling: str | None = None
+    op_histograms: bool | None = None
+    max_overhead: float | None = None
+    prometheus_port: int | None = None
+    prometheus_host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +232,7 @@ def _choice(kind: type[Enum]) -> Callable[[str], Enum]:
 _MAX_COUNT = 2**63 - 1
 _MAX_DURATION_US = 10.0**15
 _MAX_BUFFER_SIZE_MB = 32 * 1024
+_MAX_PORT = 65_535
 
 
 def _number(
@@ -284,6 +307,12 @@ def _directory(text: str) -> Path:
 def _run_id(text: str) -> str:
     if not text.isprintable() or len(text) > 128:
         raise ValueError("too long or with control characters")
+    return text
+
+
+def _host(text: str) -> str:
+    if not text.isprintable() or any(char.isspace() or char in "/@[]" for char in text):
+        raise ValueError("not a host name or address")
     return text
 
 
@@ -366,6 +395,37 @@ SETTINGS = (
         "run_id",
         _run_id,
         "up to 128 printable characters",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_METRICS_SAMPLING,
+        "metrics_sampling",
+        _choice(MetricsSampling),
+        "auto or full",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_OP_HISTOGRAMS, "op_histograms", _boolean, "true or false", _IGNORED
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_MAX_OVERHEAD,
+        "max_overhead",
+        _number(above=0, most=1),
+        "a share of the program's time, more than 0 and at most 1",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_PROMETHEUS_PORT,
+        "prometheus_port",
+        _whole_number(1, _MAX_PORT),
+        "a port, 1 to 65535",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_PROMETHEUS_HOST,
+        "prometheus_host",
+        _host,
+        "a host name or an address to listen on",
         _IGNORED,
     ),
 )

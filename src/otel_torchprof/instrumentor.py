@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
@@ -15,22 +16,28 @@ from otel_torchprof.package import _instruments
 from otel_torchprof.recorder.process_role import reason_not_to_record
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+    from otel_torchprof.metrics.families import MetricFamily
     from otel_torchprof.runtime import Runtime
+    from otel_torchprof.telemetry.metric_output import MetricOutput
+    from otel_torchprof.telemetry.span_sink import SpanSink
 
 _logger = logging.getLogger(__name__)
 
-# How long the exit of the program may be held up by spans still to be sent; ending what hangs then takes up
-# to half a second more.
+# How long the exit of the program may be held up by spans and metrics still to be sent; ending what hangs
+# then takes up to half a second more for each.
 EXIT_TIMEOUT_S = 4.0
 
 
 class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
-    """Records steps of PyTorch training loops and sends them as spans.
+    """Records steps of PyTorch training loops and sends them as spans, and counts all of them as metrics.
 
     `instrument()` takes the options of `Configuration`, and
 
     - `tracer_provider`: gives the resource and the sampler; by default the global one, asked for late;
-    - `span_exporter`: takes the spans instead of what `OTEL_TRACES_EXPORTER` names.
+    - `span_exporter`: takes the spans instead of what `OTEL_TRACES_EXPORTER` names;
+    - `metric_exporter`: takes the metrics instead of what `OTEL_METRICS_EXPORTER` names.
 
     Called by hand it raises `SettingError` for a bad value and `TypeError` for an unknown option; loaded by
     `opentelemetry-instrument` it logs them and switches that part off. After it has returned, nothing raises
@@ -39,6 +46,9 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
 
     configuration = Configuration
     _runtime: Runtime | None = None
+    _sink: SpanSink | None = None
+    # Starts what the mode OFF left out.
+    _start_in: Callable[[Mode], None] | None = None
     _fork_hook_registered = False
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -54,22 +64,36 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         super().instrument(automatic=automatic, **kwargs)
 
     def _instrument(
-        self, *, automatic: bool, tracer_provider: Any = None, span_exporter: Any = None, **options: Any
+        self,
+        *,
+        automatic: bool,
+        tracer_provider: Any = None,
+        span_exporter: Any = None,
+        metric_exporter: Any = None,
+        **options: Any,
     ) -> None:
         reason = reason_not_to_record()
         if reason is not None:
             _logger.debug("nothing is recorded: this process is %s", reason)
             return
         settings = Settings.from_environment() if automatic else Settings.from_options(options)
-        if settings.mode is Mode.METRICS:
-            _logger.warning(
-                "otel-torchprof: nothing is recorded: this version makes no metrics yet, only spans "
-                "(OTEL_PYTHON_TORCHPROF_MODE=trace)"
+        if not settings.enabled:
+            return
+
+        def start_in(mode: Mode) -> None:
+            self._start(
+                replace(settings, mode=mode),
+                tracer_provider,
+                span_exporter,
+                metric_exporter,
+                automatic=automatic,
             )
-        if not settings.records_spans:
+
+        self._start_in = start_in
+        if settings.mode is Mode.OFF:
             return
         try:
-            self._start(settings, tracer_provider, span_exporter, automatic=automatic)
+            start_in(settings.mode)
         except ImportError as error:
             if not automatic:
                 raise
@@ -84,11 +108,44 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 raise
             _logger.error("otel-torchprof: nothing is recorded: %s: %s", type(error).__name__, error)
 
+    def set_mode(self, mode: Mode) -> bool:
+        """Produce what `mode` says from now on; False where nothing is instrumented. Never raises."""
+        if self._runtime is not None:
+            self._runtime.set_mode(mode)
+        elif self._start_in is None:
+            return False
+        elif mode is not Mode.OFF:
+            try:
+                self._start_in(mode)
+            except Exception as error:
+                _logger.error("otel-torchprof: nothing is recorded: %s: %s", type(error).__name__, error)
+            return self._runtime is not None
+        return True
+
+    def collect_metrics(self) -> Sequence[MetricFamily]:
+        """All metrics as they stand; none where nothing is instrumented."""
+        runtime = self._runtime
+        return () if runtime is None else runtime.metrics.collect()
+
+    def resource(self) -> Resource:
+        """The resource of all spans and metrics; an empty one where nothing is instrumented."""
+        from opentelemetry.sdk.resources import Resource
+
+        sink = self._sink
+        return Resource.get_empty() if sink is None else sink.resource()
+
     def _start(
-        self, settings: Settings, tracer_provider: Any, span_exporter: Any, *, automatic: bool
+        self,
+        settings: Settings,
+        tracer_provider: Any,
+        span_exporter: Any,
+        metric_exporter: Any,
+        *,
+        automatic: bool,
     ) -> None:
         from otel_torchprof.runtime import Runtime
         from otel_torchprof.telemetry.declarative import is_disabled_by_file
+        from otel_torchprof.telemetry.metric_output import MetricOutput
         from otel_torchprof.telemetry.span_sink import SpanSink
 
         if automatic and is_disabled_by_file(os.environ):
@@ -101,7 +158,20 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             tracer_provider=tracer_provider,
             span_exporter=span_exporter,
         )
-        self._runtime = Runtime(settings, sink)
+
+        def make_metric_output(collect: Callable[[], list[MetricFamily]]) -> MetricOutput:
+            return MetricOutput(
+                collect,
+                sink.resource,
+                os.environ,
+                exporter=metric_exporter,
+                prometheus_port=settings.prometheus_port,
+                prometheus_host=settings.prometheus_host,
+                local_rank=lambda: sink.identity.local_rank,
+            )
+
+        self._sink = sink
+        self._runtime = Runtime(settings, sink, make_metric_output)
         self._runtime.start()
         # Runs before the provider's own, which was registered earlier.
         atexit.register(self._at_exit)
@@ -110,11 +180,13 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             os.register_at_fork(after_in_child=self._after_fork_in_child)
 
     def _uninstrument(self, **kwargs: Any) -> None:
+        self._start_in = None
         atexit.unregister(self._at_exit)
         self._at_exit()
 
     def _at_exit(self) -> None:
         runtime, self._runtime = self._runtime, None
+        self._sink = None
         if runtime is not None and not runtime.shutdown(EXIT_TIMEOUT_S):
             _logger.warning("otel-torchprof: not all recorded steps were sent within %g s", EXIT_TIMEOUT_S)
 

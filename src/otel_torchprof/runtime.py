@@ -1,12 +1,17 @@
-"""The instrumentation at work: steps of the program -> windows -> spans, from torch's import to the exit."""
+"""The instrumentation at work: steps of the program -> windows -> spans, and metrics of all of them.
+
+From torch's import to the exit, in the mode that the settings or the program itself ask for.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING
 
-from otel_torchprof.config import Settings, StepRule
+from otel_torchprof.config import Mode, Settings, StepRule
+from otel_torchprof.live_metrics import LiveMetrics
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
 from otel_torchprof.recorder.process_role import is_multiprocessing_child
@@ -20,7 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
+    from otel_torchprof.metrics.families import MetricFamily
     from otel_torchprof.recorder.capture import Capture
+    from otel_torchprof.recording import Recording
+    from otel_torchprof.telemetry.metric_output import MetricOutput
     from otel_torchprof.telemetry.span_sink import SpanSink
 
 _logger = logging.getLogger(__name__)
@@ -30,25 +38,48 @@ _SOURCES = {
     StepRule.EXPLICIT: frozenset({StepSource.EXPLICIT}),
     StepRule.OPTIMIZER: frozenset({StepSource.OPTIMIZER, StepSource.GRAD_SCALER}),
 }
+# Of the time that the end may take, what is kept for metrics: the last ones tell what became of the spans.
+_SHARE_FOR_METRICS = 0.25
+# How long a change of the mode waits for a step boundary that is handled on another thread.
+_SWITCH_TIMEOUT_S = 1.0
 
 
 class Runtime:
-    """Records steps and hands them to the sink, from `start()` to `shutdown()`. Raises nothing.
+    """Records steps and counts everything, from `start()` to `shutdown()`. Raises nothing.
 
     Args:
-        settings: what to record.
+        settings: what to record and to count.
         sink: takes the recordings.
+        make_metric_output: takes the metrics, which it is given a function for.
         tracker: counts the steps.
     """
 
-    def __init__(self, settings: Settings, sink: SpanSink, tracker: StepTracker = process_steps) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        sink: SpanSink,
+        make_metric_output: Callable[[Callable[[], list[MetricFamily]]], MetricOutput],
+        tracker: StepTracker = process_steps,
+    ) -> None:
         self.settings = settings
         self._sink = sink
         self._tracker = tracker
+        self._mode = settings.mode
         self._hooks: OptimizerHooks | None = None
+        self._torch: ModuleType | None = None
         self._cancel_import: Callable[[], None] | None = None
         self._first_step: int | None = None
         self._shut_down = False
+        self._records = False
+        self._counts = False
+        # A process that may only load data says by its first step that it does more.
+        self._waits_for_step = False
+        self._lock = threading.RLock()  # a signal handler may switch modes
+        self.metrics = LiveMetrics(
+            settings, tracker, export_counts=sink.counters.counts, mode=lambda: self._mode
+        )
+        self.metric_output = make_metric_output(self.metrics.collect)
+        sink.on_delivered = self.metrics.steps.spans_delivered
         self._windows = WindowController(
             settings.make_schedule(),
             open_capture=self._open_capture,
@@ -61,43 +92,117 @@ class Runtime:
     def start(self) -> None:
         """Begin to count steps, as soon as torch is there."""
         self._tracker.sources = _SOURCES[self.settings.step]
-        self._tracker.add_listener(self._windows.on_step)
+        if self._mode is not Mode.OFF:
+            self._tracker.add_listener(self._on_step)
         self._cancel_import = when_torch_is_imported(self._torch_imported)
 
+    def set_mode(self, mode: Mode) -> None:
+        """Produce what `mode` says from now on; a window of recorded steps under way is ended and sent."""
+        with self._lock, failures.guard("the mode was not switched"):
+            if self._shut_down:
+                return
+            before, self._mode = self._mode, mode
+            if mode is Mode.OFF:
+                self._tracker.remove_listener(self._on_step)
+            elif before is Mode.OFF:
+                self._tracker.add_listener(self._on_step)
+            # Whoever says so is no process that only loads data.
+            self._waits_for_step = False
+            if self._torch is not None:
+                self._install_hooks(self._torch)
+                self._follow_mode()
+
     def shutdown(self, timeout_s: float) -> bool:
-        """Stop counting, hand on the window under way and export all of them. Idempotent.
+        """Stop counting, hand on the window under way, export all spans and the last metrics. Idempotent.
 
         Returns:
-            Whether all was exported within `timeout_s`.
+            Whether all spans were exported within their share of `timeout_s`.
         """
         deadline_s = time.monotonic() + timeout_s
-        if not self._shut_down:
-            self._shut_down = True
-            self._tracker.remove_listener(self._windows.on_step)
-            if self._cancel_import is not None:
-                self._cancel_import()
-            self._windows.close(timeout_s)
-            self._say_when_no_step_ended()
-            if self._hooks is not None:
-                with failures.guard("the hooks were not taken out of torch"):
-                    self._hooks.remove()
-        return self._sink.shutdown(max(deadline_s - time.monotonic(), 0.0))
+        for_metrics_s = timeout_s * _SHARE_FOR_METRICS if self._counts else 0.0
+        with self._lock:
+            if not self._shut_down:
+                self._shut_down = True
+                self._tracker.remove_listener(self._on_step)
+                if self._cancel_import is not None:
+                    self._cancel_import()
+                self._windows.close(timeout_s)
+                self._say_when_no_step_ended()
+                self._remove_hooks()
+                self.metrics.pause()
+        sent = self._sink.shutdown(max(deadline_s - for_metrics_s - time.monotonic(), 0.0))
+        self.metric_output.shutdown(max(deadline_s - time.monotonic(), for_metrics_s))
+        return sent
 
     def start_over_in_child(self) -> None:
-        """Count and schedule from the start, in a forked child."""
+        """Count and schedule from the start, in a forked child; metrics begin with its first step."""
+        self._lock = threading.RLock()
         if not self._shut_down:
             self._first_step = None
             self._windows.start_over(self.settings.make_schedule())
+            self.metrics.start_over_in_child()
+            self._counts = False
+            self._waits_for_step = True
 
     def _torch_imported(self, torch: ModuleType) -> None:
-        with failures.guard("steps are not counted"):
-            if self.settings.step is not StepRule.EXPLICIT:
-                self._hooks = OptimizerHooks(torch, self._tracker)
-                self._hooks.install()
+        with self._lock, failures.guard("steps are not counted"):
+            self._torch = torch
+            self._install_hooks(torch)
             # A spawned process may be one that only loads data, which shows when it never steps.
-            if not is_multiprocessing_child():
-                self._first_step = self._tracker.begin()
-                self._windows.begin(self._first_step)
+            self._waits_for_step = is_multiprocessing_child()
+            self._follow_mode()
+
+    def _install_hooks(self, torch: ModuleType) -> None:
+        """Have torch tell of steps, unless nobody wants to know or the program tells itself."""
+        if self._mode is Mode.OFF:
+            self._remove_hooks()
+        elif self._hooks is None and self.settings.step is not StepRule.EXPLICIT:
+            self._hooks = OptimizerHooks(torch, self._tracker)
+            self._hooks.install()
+
+    def _remove_hooks(self) -> None:
+        hooks, self._hooks = self._hooks, None
+        if hooks is not None:
+            with failures.guard("the hooks were not taken out of torch"):
+                hooks.remove()
+
+    def _follow_mode(self) -> None:
+        """Begin and end what the mode says, inside the step under way."""
+        records = self._mode in (Mode.BOTH, Mode.TRACE)
+        counts = self._mode in (Mode.BOTH, Mode.METRICS) and not self._waits_for_step
+        if records != self._records:
+            self._records = records
+            if records:
+                self._begin_windows()
+            else:
+                self._windows.close(_SWITCH_TIMEOUT_S)
+        if counts != self._counts and self._torch is not None:
+            self._counts = counts
+            if counts:
+                if self._first_step is None:
+                    self._first_step = self._tracker.current
+                self.metrics.start(self._torch, self._tracker.current)
+                self.metric_output.start()
+            else:
+                self.metrics.pause()
+                self.metric_output.pause()
+
+    def _begin_windows(self) -> None:
+        self._windows.start_over(self.settings.make_schedule())
+        if not self._waits_for_step:
+            self._first_step = self._tracker.begin()
+            self._windows.begin(self._first_step)
+
+    def _on_step(self, number: int, links: bytes) -> None:
+        if self._waits_for_step:
+            with self._lock:
+                self._waits_for_step = False
+                self._follow_mode()
+        # First, as a window that begins or ends takes its time.
+        if self._counts:
+            self.metrics.boundary(number)
+        if self._records:
+            self._windows.on_step(number, links)
 
     def _say_when_no_step_ended(self) -> None:
         """A program that was to call step() has a fault then; any other may just not train."""
@@ -125,6 +230,8 @@ class Runtime:
 
     def _place_step(self, number: int) -> StepContext:
         placement = self._sink.place_step(number)
+        if placement.is_sampled and self._counts:
+            self.metrics.steps.expect_spans(number)
         span = placement.parent or placement.linked
         return StepContext(
             span=b"" if span is None else span.context_bytes,
@@ -134,7 +241,12 @@ class Runtime:
         )
 
     def _deliver(self, window: Window) -> None:
-        self._sink.submit(window.capture.stop, window.capture.recorded, frozenset(window.unsampled_steps))
+        def make_recording() -> Recording:
+            recording = window.capture.stop()
+            self.metrics.add_recording(recording)
+            return recording
+
+        self._sink.submit(make_recording, window.capture.recorded, frozenset(window.unsampled_steps))
 
 
 def _make_ready() -> None:

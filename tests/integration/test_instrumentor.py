@@ -155,17 +155,6 @@ def test_by_hand_an_unknown_option_raises(instrumentor: TorchprofInstrumentor) -
         instrumentor.instrument(intervall=3)
 
 
-def test_metrics_alone_say_that_nothing_is_recorded(
-    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        instrumentor.instrument(mode="metrics")
-    assert (
-        "otel-torchprof: nothing is recorded: this version makes no metrics yet, only spans "
-        "(OTEL_PYTHON_TORCHPROF_MODE=trace)" in caplog.messages
-    )
-
-
 def test_what_is_instrumented_is_said_twice_alike() -> None:
     (ours,) = (Requirement(text) for text in TorchprofInstrumentor().instrumentation_dependencies())
     extras = [Requirement(text) for text in requires("otel-torchprof") or []]

@@ -16,6 +16,7 @@ from otel_torchprof import environment_variables
 from otel_torchprof.config import (
     SETTINGS,
     Configuration,
+    MetricsSampling,
     Mode,
     SettingError,
     Settings,
@@ -48,6 +49,11 @@ GOOD: dict[str, tuple[str, str, Any]] = {
     "RECORDING_DIR": ("x", "recording_dir", Path.cwd() / "x"),
     "BUFFER_SIZE_MB": ("1", "buffer_size_mb", 1),
     "RUN_ID": ("night 7", "run_id", "night 7"),
+    "METRICS_SAMPLING": ("FULL", "metrics_sampling", MetricsSampling.FULL),
+    "OP_HISTOGRAMS": ("on", "op_histograms", True),
+    "MAX_OVERHEAD": ("0.5", "max_overhead", 0.5),
+    "PROMETHEUS_PORT": ("65535", "prometheus_port", 65_535),
+    "PROMETHEUS_HOST": ("::", "prometheus_host", "::"),
 }
 
 # value, what it sets when it is loaded automatically
@@ -68,6 +74,11 @@ BAD: dict[str, list[str]] = {
     "MIN_SPAN_DURATION_US": ["-0.1", "x", "1e16"],
     "BUFFER_SIZE_MB": ["0", "1.5", "32769"],
     "RUN_ID": ["a\nb", "x" * 129],
+    "METRICS_SAMPLING": ["sampled", "0.5"],
+    "OP_HISTOGRAMS": ["some"],
+    "MAX_OVERHEAD": ["0", "1.01", "2%", "nan"],
+    "PROMETHEUS_PORT": ["0", "65536", "http"],
+    "PROMETHEUS_HOST": ["http://0.0.0.0", "a b"],
 }
 SWITCHES_OFF = {"ENABLED", "MODE", "SCHEDULE", "INTERVAL", "STEP"}
 BAD_CASES = [(name, value) for name, values in BAD.items() for value in values]

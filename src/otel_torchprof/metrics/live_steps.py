@@ -82,8 +82,9 @@ class LiveSteps:
         self._exemplars: dict[tuple[str, int], Exemplar] = {}
 
     def pause(self) -> None:
-        """Count no step of which a part passes from now on until `step_began`."""
+        """Count no step of which a part passes from now on until `step_began`; no more of it is to come."""
         with self._lock:
+            self._settle_wait()
             self._began_ns = None
 
     def step_began(self, number: int) -> None:
@@ -157,11 +158,6 @@ class LiveSteps:
             if self._last_unix_ns is not None:
                 families.append(_number(STEP_LAST_TIMESTAMP, self._last_unix_ns / 1e9, start_ns))
             return families
-
-    def settle(self) -> None:
-        """Count what waits to be told apart: for the last collection of all."""
-        with self._lock:
-            self._settle_wait()
 
     def _phase(self, backwards_before: int) -> str:
         backwards = self._backwards()

@@ -137,6 +137,7 @@ class MetricExport:
             for stream in self._streams or ():
                 stream.close()
             self._wait_until_closed(_CANCEL_GRACE_S)
+            self._log.warn("shutdown", f"the last metrics were not exported within {timeout_s:.1f} s")
             return False
         else:
             worker.join(_CANCEL_GRACE_S)  # it has nothing more to do

@@ -45,6 +45,11 @@ def metric_exporters_from_environment(environ: Mapping[str, str]) -> list[Metric
     return exporters
 
 
+def names_exporters(environ: Mapping[str, str]) -> bool:
+    """Whether metrics are to be sent."""
+    return any(name not in ("none", _PROMETHEUS) for name in _exporter_names(environ))
+
+
 def names_prometheus(environ: Mapping[str, str]) -> bool:
     """Whether metrics are to be scraped."""
     return _PROMETHEUS in _exporter_names(environ)

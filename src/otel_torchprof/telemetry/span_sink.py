@@ -36,7 +36,6 @@ class SpanSink:
         run_id: instead of the launcher's.
         tracer_provider: gives resource and sampler; None asks for the global one when it is needed.
         span_exporter: takes the spans; None asks `OTEL_TRACES_EXPORTER`.
-        on_delivered: told the number, trace id and span id of each step whose spans have arrived.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class SpanSink:
         run_id: str | None = None,
         tracer_provider: TracerProvider | None = None,
         span_exporter: SpanExporter | None = None,
-        on_delivered: Callable[[int, int, int], None] | None = None,
     ) -> None:
         self.counters = ExportCounters()
         self._max_spans_per_trace = max_spans_per_trace
@@ -56,7 +54,8 @@ class SpanSink:
         self._min_span_duration_ns = min_span_duration_ns
         self._run_id = run_id
         self._tracer_provider = tracer_provider
-        self._on_delivered = on_delivered
+        # Told the number, trace id and span id of each step whose spans have arrived.
+        self.on_delivered: Callable[[int, int, int], None] | None = None
         self._placer = StepPlacer(self._provider)
         self._last_step: RootLink | None = None
         if span_exporter is None:
@@ -122,10 +121,10 @@ class SpanSink:
 
     def delivered(self, roots: Sequence[Root]) -> None:
         """The spans under `roots` have arrived."""
-        if self._on_delivered is not None:
+        if self.on_delivered is not None:
             for root in roots:
                 if root.number >= 0 and root.is_sampled:
-                    self._on_delivered(root.number, root.trace_id, root.span_id)
+                    self.on_delivered(root.number, root.trace_id, root.span_id)
 
     def _limits(self) -> SpanLimits:
         from otel_torchprof.spans import SpanLimits
