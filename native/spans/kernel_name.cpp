@@ -19,6 +19,8 @@ constexpr std::size_t kMinHashDigits = 12;  // hexadecimal; shorter ones are wor
 constexpr std::size_t kMinCacheKeyCharacters = 40;
 constexpr std::size_t kMinNumberDigits = 6;
 constexpr std::size_t kMinAddressDigits = 6;
+// Each reference of a mangled name to a part of itself may double what it stands for.
+constexpr std::size_t kMaxReferences = 24;
 
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_hex(char c) noexcept { return is_digit(c) || (c >= 'a' && c <= 'f'); }
@@ -48,14 +50,30 @@ std::string leading_names(std::string_view mangled) {
   return name;
 }
 
+// References to parts of the name and to template arguments: `S_`, `S1A_`, `T_`, `T0_`. Some of those counted
+// may be parts of identifiers.
+std::size_t count_references(std::string_view mangled) noexcept {
+  std::size_t references = 0;
+  for (std::size_t i = 0; i < mangled.size(); ++i) {
+    if (mangled[i] != 'S' && mangled[i] != 'T') continue;
+    const std::size_t end = mangled.find_first_not_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", i + 1);
+    if (end == std::string_view::npos) break;
+    if (mangled[end] == '_') ++references;
+    i = end;
+  }
+  return references;
+}
+
 // What cannot be demangled stays as it is. The C++ runtime may be older than the compiler of the kernel: that
 // of GCC 12 does not know the type bfloat16.
 std::string demangle(std::string_view name) {
   if (!name.starts_with("_Z")) return std::string(name);
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> readable(
-      abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
-  if (status == 0 && readable) return readable.get();
+  if (count_references(name) <= kMaxReferences) {
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> readable(
+        abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);
+    if (status == 0 && readable) return readable.get();
+  }
   std::string leading = leading_names(name);
   return leading.empty() ? std::string(name) : leading;
 }

@@ -36,6 +36,16 @@ TEST_CASE("mangled names are demangled, and what only looks like one stays") {
   CHECK(kernel_name("_Z5_Z1fvv") == "f");
 }
 
+TEST_CASE("a short mangled name that stands for gigabytes is not written out") {
+  std::string doubled = "_Z1fI1pIiiE";
+  for (const char* reference :
+       {"S0_", "S1_", "S2_", "S3_", "S4_", "S5_", "S6_", "S7_", "S8_", "S9_", "SA_", "SB_", "SC_",
+        "SD_", "SE_", "SF_", "SG_", "SH_", "SI_", "SJ_", "SK_", "SL_", "SM_", "SN_", "SO_"}) {
+    doubled.append("S_I").append(reference).append(reference).append("E");
+  }
+  CHECK(kernel_name(doubled + "EvT_") == "f");
+}
+
 TEST_CASE("names of libraries stay readable") {
   for (const char* name :
        {"ampere_sgemm_128x64_tn", "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8",
