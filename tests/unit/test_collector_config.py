@@ -13,7 +13,7 @@ from dashboard_source.__main__ import DASHBOARDS, FOLDER, rendered
 from dashboard_source.panels import GRID_WIDTH, Dashboard
 from otel_torchprof.spans.plan import SCOPE_NAME
 from tests.support.dashboards import FOLDER as CONFIG
-from tests.support.dashboards import dashboards, load_yaml, panels
+from tests.support.dashboards import alerts, dashboards, load_yaml, panels
 
 COLLECTORS = ("otel-collector.yaml", "otel-collector-agent.yaml", "otel-collector-gateway.yaml")
 # What the contrib distribution has, of the kinds used here, with the keys that each takes. No Collector of it
@@ -200,6 +200,24 @@ def test_exemplars_are_kept_and_lead_to_traces() -> None:
 def test_the_example_of_targets_is_one() -> None:
     example = yaml.safe_load((CONFIG / "targets" / "bert-pretraining.yml.example").read_text("utf-8"))
     assert [group["labels"] for group in example] == [{"job": "bert-pretraining"}]
+
+
+def test_the_readme_says_what_every_file_is_for() -> None:
+    text = (CONFIG / "README.md").read_text("utf-8")
+    named = {row.split("`")[1] for row in text.splitlines() if row.startswith("| `")}
+    there = {f"{path.name}/" if path.is_dir() else path.name for path in CONFIG.iterdir()} - {"README.md"}
+    assert named - {"grafana/dashboards/", "grafana/dashboard_source/", "grafana/provisioning/"} == there - {
+        "grafana/"
+    }
+    assert [name for name in named if not (CONFIG / name).exists()] == []
+
+
+def test_the_documents_list_every_alert_and_every_dashboard() -> None:
+    text = (CONFIG.parent / "docs" / "dashboards.md").read_text("utf-8")
+    listed = re.findall(r"^\| `(Torch\w+)` \|", text, re.M)
+    assert listed == [alert["alert"] for alert in alerts()]
+    pictures = re.findall(r"images/dashboard-(\w+)\.png", text)
+    assert pictures == [dashboard.uid.removeprefix("torchprof-") for dashboard in DASHBOARDS]
 
 
 # --- dashboards ---------------------------------------------------------------------------------------------

@@ -15,10 +15,13 @@ _USAGE = Row(
             "How much memory do tensors take, and how much does torch hold for them?",
             [
                 Query(
-                    "max by (instance, cuda_device_index, torch_memory_state)"
-                    " (torch_device_memory_usage_bytes{@ranks})",
-                    "{{instance}} device {{cuda_device_index}} {{torch_memory_state}}",
-                )
+                    "max by (job, torch_memory_state) (torch_device_memory_usage_bytes{@ranks})",
+                    "{{job}} {{torch_memory_state}}, highest rank",
+                ),
+                Query(
+                    "min by (job, torch_memory_state) (torch_device_memory_usage_bytes{@ranks})",
+                    "{{job}} {{torch_memory_state}}, lowest rank",
+                ),
             ],
             unit="bytes",
         ),
@@ -38,8 +41,8 @@ _USAGE = Row(
             "Is memory held that no tensor uses? Much of it beside failing requests is fragmentation.",
             [
                 Query(
-                    f'max by (instance, cuda_device_index) ({_STATE}"reserved"}})'
-                    f' - max by (instance, cuda_device_index) ({_STATE}"allocated"}})',
+                    f'topk(10, max by (instance, cuda_device_index) ({_STATE}"reserved"}})'
+                    f' - max by (instance, cuda_device_index) ({_STATE}"allocated"}}))',
                     "{{instance}} device {{cuda_device_index}}",
                 )
             ],
@@ -69,7 +72,7 @@ _GROWTH = Row(
             "Does allocated memory rise step by step, as with a list that keeps tensors?",
             [
                 Query(
-                    f'max by (job, instance) (deriv({_STATE}"allocated"}}[1h])) * 3600',
+                    f'topk(10, max by (instance) (deriv({_STATE}"allocated"}}[1h]))) * 3600',
                     "{{instance}}",
                 )
             ],
@@ -81,7 +84,7 @@ _GROWTH = Row(
             "If it goes on like in the last hour, when is memory full?",
             [
                 Query(
-                    f'max by (job, instance) (predict_linear({_STATE}"allocated"}}[1h], 2 * 3600))',
+                    f'topk(10, max by (instance) (predict_linear({_STATE}"allocated"}}[1h], 2 * 3600)))',
                     "{{instance}}",
                 ),
                 Query("torchprof:device_memory_limit:bytes", "limit, as recording-rules.yml has it"),
@@ -100,7 +103,8 @@ _FAILURES = Row(
             "Does the program run out of memory, once or again and again?",
             [
                 Query(
-                    "sum by (instance, cuda_device_index) (increase(torch_memory_oom_total{@ranks}[15m]))",
+                    "topk(10, sum by (instance, cuda_device_index)"
+                    " (increase(torch_memory_oom_total{@ranks}[15m])))",
                     "{{instance}} device {{cuda_device_index}}",
                 )
             ],

@@ -45,7 +45,7 @@ _COST = Row(
             "stat",
             "Ranks that cannot be scraped",
             "Does Prometheus reach them all? Only of those it scrapes itself.",
-            [Query("count by (job) (up{@ranks} == 0) or vector(0)", "{{job}}")],
+            [Query("sum by (job) (up{@ranks} == bool 0)", "{{job}}")],
             width=6,
             warn=1,
             alarm=2,
@@ -53,8 +53,8 @@ _COST = Row(
         Panel(
             "timeseries",
             "Overhead by rank",
-            "What does it cost, and does that grow?",
-            [Query("torchprof_overhead_ratio{@ranks}", "{{instance}}")],
+            "What does it cost, and does that grow? The ten highest.",
+            [Query("topk(10, torchprof_overhead_ratio{@ranks})", "{{instance}}")],
             unit="percentunit",
             warn=0.01,
             alarm=0.02,
@@ -62,11 +62,12 @@ _COST = Row(
         Panel(
             "timeseries",
             "Recorded events a second",
-            "Does the recorder work, and how much is there to record?",
+            "Does the recorder work, and how much is there to record? Of one rank.",
             [
                 Query(
-                    "sum by (instance) (rate(torchprof_events_recorded_total{@ranks}[@rate]))",
-                    "{{instance}}",
+                    "sum by (job) (rate(torchprof_events_recorded_total{@ranks}[@rate]))"
+                    " / count by (job) (torch_step_number{@ranks})",
+                    "{{job}}",
                 )
             ],
             unit="cps",
@@ -82,15 +83,22 @@ _COST = Row(
                 )
             ],
             unit="cps",
+            width=8,
         ),
         Panel(
             "timeseries",
             "Series of a rank",
-            "Do metrics stay within their bound of 1,500 a rank, and what does a scrape take?",
-            [
-                Query("scrape_samples_scraped{@ranks}", "{{instance}} samples"),
-                Query("scrape_duration_seconds{@ranks} * 1000", "{{instance}} ms"),
-            ],
+            "Do metrics stay within their bound of 1,500 a rank? The ten with most.",
+            [Query("topk(10, scrape_samples_scraped{@ranks})", "{{instance}}")],
+            width=8,
+        ),
+        Panel(
+            "timeseries",
+            "Duration of a scrape",
+            "Does a rank take long to answer, as one whose machine is overloaded? The ten slowest.",
+            [Query("topk(10, scrape_duration_seconds{@ranks})", "{{instance}}")],
+            unit="s",
+            width=8,
         ),
     ],
 )

@@ -163,17 +163,19 @@ _STEPS = Row(
     ],
 )
 
+_COLLECTIVE_WAIT = "sum by (instance) (rate(torch_collective_wait_seconds_sum{@ranks}[@rate]))"
+
 _WAITING = Row(
     "What steps wait for",
     [
         Panel(
             "timeseries",
             "Waiting for data, by rank",
-            "Is the input too slow, on all ranks or on one?",
+            "Is the input too slow, on all ranks or on one? The ten that wait longest.",
             [
                 Query(
-                    "sum by (instance) (rate(torch_dataloader_wait_seconds_sum{@ranks}[@rate]))"
-                    " / sum by (instance) (rate(torch_step_duration_seconds_sum{@ranks}[@rate]))",
+                    "topk(10, sum by (instance) (rate(torch_dataloader_wait_seconds_sum{@ranks}[@rate]))"
+                    " / sum by (instance) (rate(torch_step_duration_seconds_sum{@ranks}[@rate])))",
                     "{{instance}}",
                 )
             ],
@@ -184,12 +186,10 @@ _WAITING = Row(
         Panel(
             "timeseries",
             "Waiting for other ranks, by rank",
-            "Which rank do the others wait for? For the one that waits least: step times are alike on all.",
+            "Whom do the others wait for? A rank that waits far less than the median. Step times are alike.",
             [
-                Query(
-                    "sum by (instance) (rate(torch_collective_wait_seconds_sum{@ranks}[@rate]))",
-                    "{{instance}}",
-                )
+                Query(f"quantile(0.5, {_COLLECTIVE_WAIT})", "median of all ranks"),
+                Query(f"bottomk(5, {_COLLECTIVE_WAIT})", "{{instance}}"),
             ],
             unit="percentunit",
         ),
@@ -226,7 +226,7 @@ _WAITING = Row(
             "Does torch.compile start again and again? In 15 minutes; after the start there should be none.",
             [
                 Query(
-                    "sum by (instance) (increase(torch_compile_recompilations_total{@ranks}[15m]))",
+                    "topk(10, sum by (instance) (increase(torch_compile_recompilations_total{@ranks}[15m])))",
                     "{{instance}}",
                 )
             ],
