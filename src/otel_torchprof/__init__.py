@@ -13,27 +13,67 @@ from otel_torchprof.version import __version__
 
 if TYPE_CHECKING:
     from otel_torchprof.control import prometheus_collector, set_mode
-    from otel_torchprof.profiler import profile, record_function
+    from otel_torchprof.profiler import (
+        DeviceType,
+        ExecutionTraceObserver,
+        ProfilerAction,
+        ProfilerActivity,
+        itt,
+        kineto_available,
+        otlp_trace_handler,
+        profile,
+        record_function,
+        recording_handler,
+        schedule,
+        supported_activities,
+        tensorboard_trace_handler,
+    )
     from otel_torchprof.recorder.program_steps import step
     from otel_torchprof.recording import Recording
 
+_OF_PROFILER = (
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "itt",
+    "kineto_available",
+    "otlp_trace_handler",
+    "profile",
+    "record_function",
+    "recording_handler",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+)
+
 __all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "ProfilerAction",
+    "ProfilerActivity",
     "Recording",
     "__version__",
+    "itt",
+    "kineto_available",
+    "otlp_trace_handler",
     "profile",
     "prometheus_collector",
     "record_function",
+    "recording_handler",
+    "schedule",
     "set_mode",
     "step",
+    "supported_activities",
+    "tensorboard_trace_handler",
 ]
 
 _HOMES = {
     "Recording": "otel_torchprof.recording",
-    "profile": "otel_torchprof.profiler",
     "prometheus_collector": "otel_torchprof.control",
-    "record_function": "otel_torchprof.profiler",
     "set_mode": "otel_torchprof.control",
     "step": "otel_torchprof.recorder.program_steps",
+    **dict.fromkeys(_OF_PROFILER, "otel_torchprof.profiler"),
 }
 
 

@@ -1,62 +1,124 @@
-"""Recording a part of a program by hand: `with profile() as prof: ...`, in the shape of torch.profiler."""
+"""torch.profiler's interface on our own recorder: `from otel_torchprof.profiler import profile, schedule`."""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions, CounterScope
-from otel_torchprof.recorder.failures import failures
-from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL, StepDetails
+from otel_torchprof.profiling.actions import (
+    InvalidSchedule,
+    ProfilerAction,
+    always_record,
+    schedule,
+)
+from otel_torchprof.profiling.activities import supported_activities, with_use_cuda
+from otel_torchprof.profiling.cycles import CycleMachine
+from otel_torchprof.profiling.handlers import (
+    otlp_trace_handler,
+    recording_handler,
+    tensorboard_trace_handler,
+)
+from otel_torchprof.profiling.recorders import Recorder
+from otel_torchprof.profiling.trace_profile import TraceProfile
+from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CounterScope
 from otel_torchprof.recorder.steps import StepSource, process_steps
 
 if TYPE_CHECKING:
+    from torch.autograd import DeviceType, kineto_available
     from torch.autograd.profiler import record_function
+    from torch.profiler import ExecutionTraceObserver, ProfilerActivity, itt
     from typing_extensions import Self
 
-    from otel_torchprof.recorder.capture import Capture
-    from otel_torchprof.recording import Recording
-    from otel_torchprof.torch_fallback import TorchCapture
+__all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
+    "InvalidSchedule",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "Recorder",
+    "itt",
+    "kineto_available",
+    "otlp_trace_handler",
+    "profile",
+    "record_function",
+    "recording_handler",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]
 
-__all__ = ["Recorder", "profile", "record_function"]
+# Torch's own: `record_function` must work under torch.jit.script and torch.compile, enums must be equal.
+_TORCHS_OWN = {
+    "DeviceType": "torch.autograd",
+    "ExecutionTraceObserver": "torch.profiler",
+    "ProfilerActivity": "torch.profiler",
+    "itt": "torch.profiler",
+    "kineto_available": "torch.autograd",
+    "record_function": "torch.autograd.profiler",
+}
 
-Recorder = Literal["native", "torch"]
 
-
-class profile:
-    """Records every op of every thread from `start()` to `stop()`, or inside `with`.
+class profile(TraceProfile):
+    """Records every op of every thread from `start()` to `stop()`, or inside `with`: the steps of a schedule.
 
     Several may record at the same time, each with a recording of its own that holds all events.
 
     Args:
+        activities: `ProfilerActivity`s, or dictionaries of them with names; None takes all that there are.
+            Without `CPU` only devices, and the calls to them, are shown.
+        schedule: says for each step what to do, see `schedule()`; None records everything as one cycle.
+        on_trace_ready: called with the profile when a cycle has ended. `prof.is_partial` tells that `stop()`
+            cut it off. What it raises comes out of `step()` or `stop()`; the next cycle is recorded all the
+            same.
         record_shapes: also record shapes, dtypes, strides and plain values of the inputs of ops.
         profile_memory: also record every allocation and free.
         with_stack: also record Python calls.
+        with_flops: count floating point operations, from shapes, which are recorded for it.
         with_modules: also record calls of `nn.Module`s, with their paths.
+        experimental_config: torch's settings of Kineto, which have no meaning here: all threads are recorded
+            and overload names are known in any case.
+        execution_trace_observer: started and stopped with each cycle, as torch's is.
+        acc_events: `events()` and `key_averages()` hold all cycles, not only the latest.
+        use_cuda: torch's deprecated way to ask for the activity `CUDA`.
+        custom_trace_id_callback: gives the id of each cycle; None gives a random one.
+        post_processing_timeout_s: torch's bound on the time that `events()` takes, which is not needed here.
         counters: names of perf events to count, as `perf list` has them.
         counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
             and every op.
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
-            into memory; `prof.recording.save(path)` saves that.
+            into memory; `prof.recording.save(path)` saves that. Cycles after the first get a number in it.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
         fallback: "torch" records through torch.profiler where our own recorder has no bridge to this torch;
             docs/torch-fallback.md says what is lost. None raises there.
         recorder: "torch" records through torch.profiler in any case, "native" with our own recorder.
 
     Raises:
-        ValueError: there is no such recorder or counter scope.
+        ValueError: there is no such recorder or counter scope, an activity is given twice, the timeout is
+            negative, or the schedule returned no action for step 0.
+        TypeError: an activity is none.
+        AssertionError: there are no activities.
     """
 
     def __init__(
         self,
         *,
+        activities: Iterable[Any] | None = None,
+        schedule: Callable[[int], Any] | None = None,
+        on_trace_ready: Callable[[Any], Any] | None = None,
         record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
+        with_flops: bool = False,
         with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
         path: str | os.PathLike[str] | None = None,
@@ -64,43 +126,46 @@ class profile:
         fallback: Literal["torch"] | None = None,
         recorder: Recorder = "native",
     ) -> None:
-        if recorder not in {"native", "torch"} or fallback not in {None, "torch"}:
-            raise ValueError(
-                f'recorder must be "native" or "torch", not {recorder!r}, and fallback "torch" or None, '
-                f"not {fallback!r}"
-            )
-        if counter_scope not in {"span", "op"}:
-            raise ValueError(f'counter_scope must be "span" or "op", not {counter_scope!r}')
-        self.options = CaptureOptions(
+        super().__init__(
+            activities=activities if use_cuda is None else with_use_cuda(activities, use_cuda),
             record_shapes=record_shapes,
             profile_memory=profile_memory,
             with_stack=with_stack,
+            with_flops=with_flops,
             with_modules=with_modules,
-            counters=tuple(counters),
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer or _observer_from_environment(),
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+            counters=counters,
             counter_scope=counter_scope,
+            path=path,
             buffer_size_bytes=buffer_size_bytes,
+            fallback=fallback,
+            recorder=recorder,
         )
-        self.path = path
-        self.fallback = fallback
-        self.recorder: Recorder = recorder
-        """What records, which after `start()` may be the fallback."""
-        self.step_num = 0
-        self._capture: Capture | TorchCapture | None = None
-        self._recording: Recording | None = None
+        self.schedule = schedule or always_record
+        self.on_trace_ready = on_trace_ready
+        self.record_steps = schedule is not None
+        self.is_partial = False
+        """Whether `stop()` cut off the latest cycle before its schedule did. It holds what there was."""
+        self._steps_ended = 0
+        self._was_started = False
+        self._machine = CycleMachine(self.schedule, _ProfileCycles(self))
 
     @property
-    def recording(self) -> Recording:
-        """What was recorded, once `stop()` was called.
+    def step_num(self) -> int:
+        """Number of the step under way, from 0."""
+        return self._machine.step_number
 
-        Raises:
-            RuntimeError: it was not.
-        """
-        if self._recording is None:
-            raise RuntimeError("there is no recording yet: leave the `with` block, or call stop(), first")
-        return self._recording
+    @property
+    def current_action(self) -> ProfilerAction:
+        """What the schedule says of it."""
+        return self._machine.action
 
     def start(self) -> None:
-        """Begin to record, with step 0.
+        """Begin, with the step under way, which at first is 0.
 
         Raises:
             ImportError: torch is not installed.
@@ -109,59 +174,42 @@ class profile:
             RuntimeError: it was started before, or too many record already; through torch.profiler, another
                 of it records.
         """
-        if self._capture is not None:
+        if self._machine.running:
             raise RuntimeError("a profile records once: make another")
         importlib.import_module("torch")
-        capture = self._start_native() if self.recorder == "native" else self._start_torch()
-        capture.begin_step(0, StepDetails(flags=STEP_HAS_NUMBER | STEP_PARTIAL))
-        self._capture = capture
-
-    def _start_native(self) -> Capture | TorchCapture:
-        from otel_torchprof.recorder.bridge import BridgeUnavailable
-        from otel_torchprof.recorder.capture import Capture
-
-        capture = Capture(self.path, self.options)
-        try:
-            capture.start()
-        except BridgeUnavailable as error:
-            if self.fallback is None:
-                raise
-            failures.report("torch.profiler records instead of the recorder", error)
-            self.recorder = "torch"
-            return self._start_torch()
-        return capture
-
-    def _start_torch(self) -> TorchCapture:
-        from otel_torchprof.torch_fallback import TorchCapture
-
-        capture = TorchCapture(self.path, self.options)
-        capture.start()
-        return capture
+        self._machine.begin()
+        self._was_started = True
 
     def step(self) -> None:
         """End a step and begin the next. It is an explicit step of the program too, as with `step()`.
 
         Raises:
-            RuntimeError: it does not record.
+            RuntimeError: it was not started, or is stopped.
+            ValueError: the schedule returned no action for the step; the step before goes on then.
+            BridgeUnavailable, OSError: as `start`.
         """
-        if self._capture is None or self._recording is not None:
-            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
-        self.step_num += 1
-        self._capture.begin_step(self.step_num, StepDetails(flags=STEP_HAS_NUMBER))
-        process_steps.advance(StepSource.EXPLICIT, self)
+        self._require_running()
+        before = self.step_num
+        try:
+            self._machine.step()
+        finally:
+            if self.step_num != before:
+                process_steps.advance(StepSource.EXPLICIT, self)
 
     def stop(self) -> None:
-        """Stop recording; again, it does nothing.
+        """Stop, and deliver what was recorded of the cycle under way; again, it does nothing.
 
         Raises:
             RuntimeError: it was never started; through torch.profiler, another of it took what was recorded.
             OSError: the recording cannot be saved.
         """
-        if self._capture is None:
-            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
-        if self._recording is None:
-            self._recording = self._capture.stop()
-            process_steps.forget(self)
+        if not self._was_started:
+            self._require_running()
+        if self._machine.running:
+            try:
+                self._machine.end()
+            finally:
+                process_steps.forget(self)
 
     def __enter__(self) -> Self:
         self.start()
@@ -173,10 +221,68 @@ class profile:
         exception: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        finally:
+            if self.execution_trace_observer:
+                self.execution_trace_observer.cleanup()
+
+    def _require_running(self) -> None:
+        if not self._machine.running:
+            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
+
+
+class _ProfileCycles:
+    """What the cycles of a profile do to it."""
+
+    def __init__(self, owner: profile) -> None:
+        self._owner = owner
+        self._is_first_step_of_cycle = False
+        self._has_ended_step = False
+        self._is_empty = False
+
+    def prepare(self) -> None:
+        self._owner.prepare_trace()
+
+    def start(self) -> None:
+        self._owner.start_trace()
+        self._is_first_step_of_cycle = True
+        self._has_ended_step = False
+
+    def begin_step(self, number: int) -> None:
+        is_partial = self._is_first_step_of_cycle and not self._owner._machine.running
+        self._has_ended_step = not self._is_first_step_of_cycle
+        self._is_first_step_of_cycle = False
+        self._owner._begin_step(number, is_partial=is_partial)
+
+    def stop(self, *, is_partial: bool) -> None:
+        owner = self._owner
+        if not is_partial:
+            owner._end_step()
+        owner.stop_trace()
+        owner.is_partial = is_partial and owner.record_steps
+        self._is_empty = owner.is_partial and not self._has_ended_step and not owner._has_ops()
+
+    def abandon(self) -> None:
+        self._owner._capture = None
+
+    def deliver(self) -> None:
+        owner = self._owner
+        # A schedule whose next cycle had only just begun has nothing to deliver.
+        if owner.on_trace_ready is not None and not self._is_empty:
+            owner.on_trace_ready(owner)
+
+
+def _observer_from_environment() -> Any:
+    if os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE", "0") != "1":
+        return None
+    observer: Any = importlib.import_module("torch.profiler").ExecutionTraceObserver
+    return observer.build_execution_trace_obs_from_env()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "record_function":  # torch's own: it must work under torch.jit.script and torch.compile
-        return importlib.import_module("torch.autograd.profiler").record_function
+    if name in _TORCHS_OWN:
+        return getattr(importlib.import_module(_TORCHS_OWN[name]), name)
+    if name == "_KinetoProfile":
+        return TraceProfile
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

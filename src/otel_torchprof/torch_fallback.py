@@ -13,6 +13,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -91,6 +92,16 @@ class TorchCapture:
         if self._session is not None and self._session.active:
             self._session.end_step(self._session.mark())
 
+    def add_metadata(self, metadata: Mapping[str, object]) -> None:
+        """As `Capture.add_metadata`."""
+        if self._session is not None and self._session.active:
+            self._session.metadata.update(metadata)
+
+    def record_ops(self, wanted: bool) -> None:
+        """As `Capture.record_ops`."""
+        if self._session is not None and self._session.active:
+            self._session.record_ops(wanted)
+
     def stop(self) -> Recording:
         """Stops recording and returns the recording; again, it returns the same.
 
@@ -115,7 +126,7 @@ class _Session:
         self._run_id = run_id
         self._process_id = os.getpid()
         self._profiler = TorchProfilerSession(options)
-        self._metadata = start_metadata(read_run_identity(os.environ, run_id), asdict(options))
+        self.metadata = start_metadata(read_run_identity(os.environ, run_id), asdict(options))
         self._steps: list[MarkedStep] = []
         # A signal handler may step or stop while its own thread does.
         self._lock = threading.RLock()
@@ -150,6 +161,9 @@ class _Session:
         with self._lock:
             if self._steps and self._steps[-1].end is None:
                 self._steps[-1].end = end
+
+    def record_ops(self, wanted: bool) -> None:
+        self._profiler.record_ops(wanted)
 
     def finish(self) -> Recording:
         with self._lock:
@@ -199,7 +213,7 @@ class _Session:
             end=self._end,
             steps=self._steps,
             metadata={
-                **self._metadata,
+                **self.metadata,
                 **stop_metadata(read_run_identity(os.environ, self._run_id)),
                 "recorder": "torch.profiler",
             },

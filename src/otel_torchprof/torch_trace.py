@@ -30,7 +30,11 @@ _EVENT_BYTES = 48
 _TRACE_ID_BYTES = 16
 _SPAN_CONTEXT_BYTES = 24
 # As Kineto writes places: the file relative to where it was imported from.
-_OWN_CODE = ("otel_torchprof/profiler.py:", "otel_torchprof/torch_fallback.py:")
+_OWN_CODE = (
+    "otel_torchprof/profiler.py:",
+    "otel_torchprof/profiling/",
+    "otel_torchprof/torch_fallback.py:",
+)
 # The trace is ours, however large.
 _NO_LIMIT = ImportLimits(max_size_bytes=1 << 62)
 

@@ -40,7 +40,7 @@ MAY_KNOW = {
     "analysis": {"_native", "recording"},
     "telemetry": {"_native", "recording", "spans", "metrics"},
 }
-MAY_IMPORT_TORCH = {"recorder", "profiler", "autograd_profiler"}
+MAY_IMPORT_TORCH = {"recorder", "profiler", "profiling", "autograd_profiler"}
 MAY_IMPORT_OPENTELEMETRY = {"telemetry", "instrumentor"}
 MAY_IMPORT_PROMETHEUS = {"telemetry"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from otel_torchprof._native import core
@@ -13,6 +14,8 @@ from otel_torchprof.recording import Recording
 
 suffixes = (".json.gz", ".json")
 
+# The member of a recording's metadata that holds what the program added to its traces.
+TRACE_METADATA = "trace_metadata"
 # Of the options of a recording, those that Kineto's traces name, under its names.
 _OPTIONS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 _KINETO_NUMBERS = (
@@ -21,6 +24,7 @@ _KINETO_NUMBERS = (
 )  # fmt: skip
 _PROGRAM_NAME = "python"
 _MAX_ID = 1 << 63
+_NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
 def export(recording: Recording, path: Path) -> dict[str, int]:
@@ -32,9 +36,20 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
     return write_trace(recording, path)
 
 
-def write_trace(recording: Recording, path: Path, *, categories_of_2021: bool = False) -> dict[str, int]:
-    """As `export`; `categories_of_2021` gives some events and flows the categories that old readers know."""
-    header = json.dumps(trace_header(recording, path.name), allow_nan=False)
+def write_trace(
+    recording: Recording,
+    path: Path,
+    *,
+    categories_of_2021: bool = False,
+    more_header: Mapping[str, Any] = _NO_MORE,
+) -> dict[str, int]:
+    """As `export`.
+
+    Args:
+        categories_of_2021: gives some events and flows the categories that old readers know.
+        more_header: JSON values that stand beside the events too, under names that nothing else has.
+    """
+    header = json.dumps({**more_header, **trace_header(recording, path.name)}, allow_nan=False)
     with OutputFile(path) as file:
         counts = core.write_chrome(
             recording.native,
@@ -55,7 +70,11 @@ def trace_header(recording: Recording, trace_name: str) -> dict[str, Any]:
     kineto = _mapping(metadata.get("kineto"))
     options = _mapping(metadata.get("options"))
     known = {**kineto, **options}
-    header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": _devices(metadata, kineto)}
+    header: dict[str, Any] = {
+        **_mapping(metadata.get(TRACE_METADATA)),
+        "schemaVersion": 1,
+        "deviceProperties": _devices(metadata, kineto),
+    }
     header |= {name: kineto[name] for name in _KINETO_NUMBERS if name in kineto}
     header |= {name: int(bool(known[name])) for name in _OPTIONS if name in known}
     header["distributedInfo"] = _distributed(metadata, kineto)

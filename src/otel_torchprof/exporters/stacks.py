@@ -32,7 +32,15 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
     Returns:
         `stacks` (lines), `cut_events` (deeper than that) and `size_bytes`.
     """
-    stacks = FoldedStacks(recording)
+    return _write(FoldedStacks(recording), path)
+
+
+def export_weighted(recording: Recording, path: Path, weights_ns: npt.NDArray[np.int64]) -> dict[str, int]:
+    """As `export`, of other times than each event's own: one a row."""
+    return _write(FoldedStacks(recording, weights_ns), path)
+
+
+def _write(stacks: FoldedStacks, path: Path) -> dict[str, int]:
     count = 0
     with OutputFile(path) as file:
         pending = bytearray()
@@ -47,9 +55,13 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
 
 
 class FoldedStacks:
-    """Stacks and their self time in microseconds, those of 0 left out; callers before what they call."""
+    """Stacks and their time in microseconds, those of 0 left out; callers before what they call.
 
-    def __init__(self, recording: Recording) -> None:
+    Args:
+        weights_ns: by row, the time that counts for the stack that ends there; None takes self time.
+    """
+
+    def __init__(self, recording: Recording, weights_ns: npt.NDArray[np.int64] | None = None) -> None:
         on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
         rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
         is_placed = np.isin(recording.events.kind, (EventKind.PYTHON, EventKind.MODULE))
@@ -64,14 +76,15 @@ class FoldedStacks:
         )
         self._frames = list(numbers)
         tree = recording.tree()
+        own_ns = tree.self_ns if weights_ns is None else weights_ns
         merged = merge_stacks(
             tree.parent, frame_of_name[recording.events.name], rows, max_depth=MAX_DEPTH - 1
         )
         self._parent_of, self._frame_of = merged.parent.tolist(), merged.name.tolist()
         is_deeper = depths(tree.parent) >= MAX_DEPTH
         self.cut_events = int(is_deeper[rows].sum())
-        self._own_us = _sum_us(merged, np.where(is_deeper, 0, tree.self_ns))
-        self._deeper_us = _sum_us(merged, np.where(is_deeper, tree.self_ns, 0))
+        self._own_us = _sum_us(merged, np.where(is_deeper, 0, own_ns))
+        self._deeper_us = _sum_us(merged, np.where(is_deeper, own_ns, 0))
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         for node in np.flatnonzero(self._own_us + self._deeper_us).tolist():

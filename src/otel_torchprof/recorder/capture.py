@@ -110,6 +110,24 @@ class Capture:
         if self._session is not None and self._session.active:
             self._session.native.end_step()
 
+    def add_metadata(self, metadata: Mapping[str, object]) -> None:
+        """Keeps JSON values with the recording; does nothing when not recording.
+
+        Raises:
+            TypeError, ValueError: they cannot be written as JSON.
+        """
+        if self._session is not None and self._session.active:
+            self._session.native.add_metadata(_to_json(dict(metadata)))
+
+    def record_ops(self, wanted: bool) -> None:
+        """Leaves out ops and user scopes that begin from now on, or records them again.
+
+        Raises:
+            BridgeUnavailable: torch refused it.
+        """
+        if self._session is not None and self._session.active:
+            self._session.record_ops(wanted)
+
     def halt(self) -> None:
         """Stops recording without making the recording; again, it does nothing.
 
@@ -141,6 +159,7 @@ class _Session:
         self._save_path = path if native.fallback_reason else None
         self._process_id = os.getpid()
         self._slot = -1
+        self._options = CaptureOptions()
         self.sources = SourceGroup(())
         # A signal handler may stop it while its own thread does.
         self._stopping = threading.RLock()
@@ -155,12 +174,11 @@ class _Session:
 
     def start(self, options: CaptureOptions, metadata: bytes) -> None:
         self._slot = self.native.start()
+        self._options = options
         try:
             self.native.add_metadata(_to_json(start_metadata(self._identity(), asdict(options))))
             self.native.add_metadata(metadata)
-            self._bridge.enable(
-                self._slot, record_inputs=options.record_shapes, record_identities=options.profile_memory
-            )
+            self.record_ops(True)
             self.sources = SourceGroup(wanted_sources(options))
             self.sources.start(SourceTarget(self.native, self._slot, self._bridge))
             if self.sources.states:
@@ -168,6 +186,19 @@ class _Session:
         except BaseException:
             self.stop()
             raise
+
+    def record_ops(self, wanted: bool) -> None:
+        with self._stopping:
+            if self._slot < 0:
+                return
+            if wanted:
+                self._bridge.enable(
+                    self._slot,
+                    record_inputs=self._options.record_shapes,
+                    record_identities=self._options.profile_memory,
+                )
+            else:
+                self._bridge.disable(self._slot)
 
     def stop(self) -> None:
         if self.forked:

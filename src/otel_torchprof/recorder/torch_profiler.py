@@ -103,6 +103,12 @@ class TorchProfilerSession:
             pass
         return mark
 
+    def record_ops(self, wanted: bool) -> None:
+        """Leave out ops that begin from now on, or record them again."""
+        import torch.profiler
+
+        self._profiler.toggle_collection_dynamic(wanted, [torch.profiler.ProfilerActivity.CPU])
+
     def stop(self) -> None:
         """Stop recording.
 

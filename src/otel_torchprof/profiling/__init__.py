@@ -1,0 +1,1 @@
+"""What stands behind `profile`: schedules and cycles, events and averages in torch's shape, handlers."""

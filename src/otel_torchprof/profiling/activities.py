@@ -1,0 +1,75 @@
+"""Which kinds of activity a profile records, as torch names them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+_DEVICES = ("CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
+
+
+def supported_activities() -> set[Any]:
+    """The `ProfilerActivity`s that this torch supports."""
+    from torch.autograd import _supported_activities
+
+    return set(_supported_activities())
+
+
+def parse_activities(activities: Iterable[Any]) -> tuple[set[Any], dict[Any, set[str]]]:
+    """Activities, and the names of those wanted of them where a dictionary says so.
+
+    Raises:
+        TypeError: an item is neither an activity nor a dictionary of them.
+        ValueError: an activity is given twice.
+    """
+    from torch.autograd import ProfilerActivity
+
+    parsed: set[Any] = set()
+    filters: dict[Any, set[str]] = {}
+    for item in activities:
+        if isinstance(item, dict):
+            named = dict(item)
+        elif isinstance(item, ProfilerActivity):
+            named = {item: None}
+        else:
+            raise TypeError(f"activities must be ProfilerActivity or dict, not {type(item).__name__}")
+        for activity, names in named.items():
+            if activity in parsed:
+                raise ValueError(f"{activity} is given more than once")
+            parsed.add(activity)
+            if names is not None:
+                filters[activity] = set(names)
+    return parsed, filters
+
+
+def with_use_cuda(activities: Iterable[Any] | None, use_cuda: bool) -> list[Any]:
+    """Applies torch's deprecated `use_cuda` to activities."""
+    from torch.autograd import ProfilerActivity
+
+    warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=3)
+    given = list(supported_activities() if activities is None else activities)
+    if use_cuda:
+        names = {name for item in given for name in (item if isinstance(item, dict) else (item,))}
+        return given if ProfilerActivity.CUDA in names else [*given, ProfilerActivity.CUDA]
+    return [item for item in given if item is not ProfilerActivity.CUDA]
+
+
+def device_of(activities: set[Any]) -> str | None:
+    """The kind of device among activities, as torch names it; None = none."""
+    names = {str(activity).rpartition(".")[2] for activity in activities}
+    for name in _DEVICES:
+        if name in names:
+            return _privateuse1_name() if name == "PrivateUse1" else name.lower()
+    return None
+
+
+def has_cpu(activities: set[Any]) -> bool:
+    """Whether what runs on threads is among activities."""
+    return any(str(activity).endswith(".CPU") for activity in activities)
+
+
+def _privateuse1_name() -> str:
+    from torch._C import _get_privateuse1_backend_name
+
+    return str(_get_privateuse1_backend_name())
