@@ -104,7 +104,8 @@ class TopNames(Generic[Group]):
         free = self._count - len(self._places)
         is_first = self._admitted_unix_ns is None
         since_ns = now_unix_ns - (self._admitted_unix_ns or 0)
-        if not free or not (is_first or since_ns >= self._admission_interval_ns):
+        is_due = is_first or since_ns >= self._admission_interval_ns
+        if not totals or not free or not is_due:
             return
         self._admitted_unix_ns = now_unix_ns
         weights: dict[str, int] = {}

@@ -87,6 +87,13 @@ def test_at_first_the_busiest_get_half_of_the_places() -> None:
     assert named(top_names().collect(program.totals, 1)) == {"c": (1, 3), "d": (1, 4), OTHER: (2, 3)}
 
 
+def test_a_collection_of_nothing_is_not_the_first() -> None:
+    program, top = Program(), top_names()
+    assert top.collect(program.totals, 1) == []
+    program.works("a", 1)
+    assert named(top.collect(program.totals, 2)) == {"a": (1, 1)}
+
+
 def test_a_name_that_comes_later_gets_a_place_when_it_was_busy_twice() -> None:
     program, top = Program(), top_names(first_places=1)
     program.works("a", 1)
