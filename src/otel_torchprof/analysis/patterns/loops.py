@@ -48,6 +48,8 @@ def for_loop_indexing(view: View) -> Iterator[Match]:
     begin, end = place[:-1], place[1:]
     length = end - begin
     sound = (group[begin] == group[end]) & (length <= _MAX_BODY) & wanted[begin]
+    step = view.step[rows]
+    sound &= step[begin] == step[end]
     sound &= heavy_sums[end] == heavy_sums[begin]
     body = sums[end] - sums[begin]
     in_run = np.zeros(len(begin), dtype=np.int64)

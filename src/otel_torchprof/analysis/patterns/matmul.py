@@ -12,9 +12,9 @@ from otel_torchprof.analysis.patterns.pattern import Match, Need, pattern
 from otel_torchprof.analysis.patterns.view import NONE, View, tensors_of
 from otel_torchprof.recording import EventKind, InputValue, TensorInput
 
-# Kernels of cuBLAS, cuDNN and CUTLASS that multiply 32-bit floats without tensor cores.
-_FP32_KERNEL = re.compile(r"sgemm|scudnn|f32f32_f32f32|simt_f32|simt_sgemm", re.IGNORECASE)
-_TENSOR_CORES = re.compile(r"tf32|tensorop|s1688|s16816|f16|bf16", re.IGNORECASE)
+# Kernels of cuBLAS and CUTLASS that multiply 32-bit floats without tensor cores.
+_FP32_KERNEL = re.compile(r"(?<!convolve_)sgemm|f32f32_f32f32", re.IGNORECASE)
+_TENSOR_CORES = re.compile(r"tf32|tensorop|s1688|f16", re.IGNORECASE)
 _SINCE_AMPERE = re.compile(r"ampere_|hopper_|sm(?:80|86|89|90|100|120)_|cutlass_80_")
 _AMPERE = 8  # compute capability
 _ALIGNMENT = 8  # elements of 16 bits
