@@ -87,17 +87,20 @@ class TopNames(Generic[Group]):
 
     def _split(self, totals: Mapping[tuple[str, Group], Values]) -> list[NamedSeries[Group]]:
         series: list[NamedSeries[Group]] = []
-        rest: dict[Group, Values] = {}
+        rest: dict[Group, list[Values]] = {}
         for (name, group), values in totals.items():
             place = self._places.get(name)
-            left = values if place is None else place.left_in_other.get(group)
+            if place is None:
+                rest.setdefault(group, []).append(values)
+                continue
+            left = place.left_in_other.get(group)
+            own = values if left is None else tuple(map(int.__sub__, values, left))
+            series.append(NamedSeries(name, group, own, place.start_unix_ns))
             if left is not None:
-                before = rest.get(group)
-                rest[group] = left if before is None else tuple(map(int.__add__, before, left))
-            if place is not None:
-                own = values if left is None else tuple(map(int.__sub__, values, left))
-                series.append(NamedSeries(name, group, own, place.start_unix_ns))
-        series += [NamedSeries(OTHER, group, values, self._start_unix_ns) for group, values in rest.items()]
+                rest.setdefault(group, []).append(left)
+        for group, parts in rest.items():
+            together = tuple(map(sum, zip(*parts, strict=True)))
+            series.append(NamedSeries(OTHER, group, together, self._start_unix_ns))
         return series
 
     def _admit(self, totals: Mapping[tuple[str, Group], Values], now_unix_ns: int) -> None:
