@@ -21,7 +21,7 @@ from tests.support.test_data import KINETO, needs_data
         ),
         ("_ZN2at6native3sumIfEEvPfi", "at::native::sum"),
         # Of bfloat16, which the C++ runtime need not know yet.
-        ("_ZN5aiter19rmsnorm_quant_kernelIDF16bLi256EEEvPT0_", "aiter::rmsnorm_quant_kernel"),
+        ("_ZN5aiter20rmsnorm_quant_kernelIDF16bLi256EEEvPT0_", "aiter::rmsnorm_quant_kernel"),
         ("triton_poi_fused_add_0d1d2de", "triton_poi_fused_add"),
         ("triton_poi_fused_add_cos_sin_0", "triton_poi_fused_add_cos_sin_0"),
         ("kernel_123456abcdef", "kernel"),
