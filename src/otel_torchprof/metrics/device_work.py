@@ -10,13 +10,13 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.launches import WORK_KINDS
 from otel_torchprof.metrics.event_names import is_named
 from otel_torchprof.recording import EventFlags, EventKind, Recording
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-WORK_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
 # Of NCCL and RCCL, of all versions: `ncclDevKernel_AllReduce_Sum_f32_RING_LL`, `ncclKernel_SendRecv_...`.
 COLLECTIVE_KERNEL = re.compile(r"(?:nccl|rccl)\w*Kernel")
 
