@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import rotel
-import yaml
 from opentelemetry.sdk.resources import Resource
 
 from otel_torchprof.semconv_metrics import METRICS, OP_CALLS, STEP_BOUNDS_S
@@ -22,9 +21,9 @@ from otel_torchprof.telemetry.prometheus_names import prometheus_sample_names
 from tests.support.dashboards import FOLDER, PanelQuery, panel_queries
 from tests.support.ports import free_ports, listens
 from tests.support.prometheus import PrometheusServer
+from tests.support.shipped_prometheus import JOB, shipped_prometheus
 from tests.support.simulated_training import STEP_S, STRAGGLER, WORLD_SIZE, SimulatedRank
 
-JOB = "bert-pretraining"
 # How long the training has run when it is first scraped.
 _AGE_S = 4 * 3600.0
 _SCRAPES = 5
@@ -41,13 +40,12 @@ class Training:
     def elapsed_s(self) -> float:
         return time.time() - self.began_unix_s
 
-    def start_rank(self, rank: int) -> None:
+    def start_rank(self, rank: int, port: int) -> None:
         simulated = SimulatedRank(rank)
         collector = TorchprofCollector(
             lambda: simulated.families(self.elapsed_s(), time.time()),
             lambda: Resource({"service.name": JOB, "torch.rank": rank, "torch.world_size": WORLD_SIZE}),
         )
-        (port,) = free_ports(1)
         endpoint = PrometheusEndpoint(collector, port=port)
         assert endpoint.start()
         self.endpoints.append(endpoint)
@@ -60,31 +58,13 @@ class Training:
         return float(series["value"][1])
 
 
-def shipped_config_in_a_hurry(folder: Path) -> Path:
-    """The shipped files, with all intervals a second."""
-    for rule_file in ("recording-rules.yml", "alerts.yml"):
-        shutil.copy(FOLDER / rule_file, folder)
-    recording = yaml.safe_load((folder / "recording-rules.yml").read_text("utf-8"))
-    for group in recording["groups"]:
-        group["interval"] = "1s"
-    (folder / "recording-rules.yml").write_text(yaml.safe_dump(recording), "utf-8")
-    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
-    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
-    return folder / "prometheus.yml"
-
-
 @pytest.fixture(scope="module")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Training]:
-    folder = tmp_path_factory.mktemp("prometheus")
-    training = Training(PrometheusServer(folder, shipped_config_in_a_hurry(folder)))
+    ports = free_ports(WORLD_SIZE)
+    training = Training(shipped_prometheus(tmp_path_factory.mktemp("prometheus"), ports))
     try:
-        for rank in range(WORLD_SIZE):
-            training.start_rank(rank)
-        targets = [training.instance(rank) for rank in range(WORLD_SIZE)]
-        (folder / "targets").mkdir()
-        groups = [{"labels": {"job": JOB}, "targets": targets}]
-        (folder / "targets" / "bert.yml").write_text(yaml.safe_dump(groups), "utf-8")
+        for rank, port in enumerate(ports):
+            training.start_rank(rank, port)
         with training.server as server:
             enough = f"count(count_over_time(torch_step_number[1m]) >= {_SCRAPES}) == {WORLD_SIZE}"
             server.wait_for(lambda: server.query(enough) != [], "all ranks were scraped several times")
@@ -106,6 +86,15 @@ def test_every_series_of_every_metric_arrives_and_no_other(training: Training) -
     assert found - recorded == names
     ranks = {series["metric"]["torch_rank"] for series in training.server.query("target_info")}
     assert ranks == {str(rank) for rank in range(WORLD_SIZE)}
+
+
+def test_promtool_finds_nothing_to_say_of_a_scrape(training: Training) -> None:
+    with urllib.request.urlopen(f"http://{training.instance(0)}/metrics", timeout=10) as answer:
+        text = answer.read()
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=text, capture_output=True, timeout=30, check=False
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
 
 def test_counters_have_the_value_that_the_rank_had_at_the_scrape(training: Training) -> None:
