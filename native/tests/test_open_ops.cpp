@@ -29,7 +29,7 @@ constexpr std::size_t kNames = 64;
 struct Counter {
   explicit Counter(bool with_durations = false, double ns_per_tick = 1.0)
       : shared(kNames, with_durations, ns_per_tick), thread(shared) {
-    shared.set_weight(1);
+    shared.set_weight(1, 0);
   }
 
   void begin(const void* key, const char* name, std::uint64_t at, unsigned flags = 0) {
@@ -166,7 +166,7 @@ TEST_CASE("phases begin and are inherited") {
 
 TEST_CASE("every counted op stands for the weight of its time") {
   Counter counter;
-  counter.shared.set_weight(7);
+  counter.shared.set_weight(7, 0);
   counter.begin(key_of(1), "op", 0);
   counter.begin(key_of(2), "inner", 2);
   CHECK(counter.end(key_of(2), 5));
@@ -176,21 +176,35 @@ TEST_CASE("every counted op stands for the weight of its time") {
   CHECK(counter.thread.counted() == 2);
 }
 
-TEST_CASE("an op that is open while counting is switched is not counted") {
+TEST_CASE("an op counts as it was when it began, also when it ends after counting was switched") {
   Counter counter;
-  counter.begin(key_of(1), "ends while paused", 0);
-  counter.begin(key_of(2), "ends later", 1);
-  counter.shared.set_weight(0);
-  CHECK(counter.end(key_of(1), 10));
-  counter.begin(key_of(3), "paused", 11);
-  CHECK(!counter.end(key_of(3), 12));
-  counter.shared.set_weight(1);
+  counter.begin(key_of(1), "outer", 0);
+  counter.begin(key_of(2), "inner", 10);
+  CHECK(counter.end(key_of(2), 15));
+  counter.shared.set_weight(0, 40);
+  counter.begin(key_of(3), "paused", 50);
+  CHECK(!counter.end(key_of(3), 90));
+  CHECK(counter.end(key_of(1), 100));
+  // Of what ran after 40 nothing is known.
+  CHECK(counter.cell("outer") == Cell{1, 100, 35});
+  CHECK(counter.cell("paused") == Cell{0, 0, 0});
+}
+
+TEST_CASE("an op that is open when its thread begins one of another weight is given up") {
+  Counter counter;
+  counter.begin(key_of(1), "outer", 0);
+  counter.begin(key_of(2), "inner", 1);
+  counter.shared.set_weight(0, 5);
+  counter.shared.set_weight(1, 15);
   counter.begin(key_of(2), "same key", 20);  // the place of a RecordFunction is used again
   CHECK(counter.end(key_of(2), 25));
-  CHECK(counter.cell("ends while paused") == Cell{0, 0, 0});
-  CHECK(counter.cell("ends later") == Cell{0, 0, 0});
+  CHECK(!counter.end(key_of(1), 30));
+  counter.thread.end_of_unknown();
+  CHECK(counter.cell("outer") == Cell{0, 0, 0});
+  CHECK(counter.cell("inner") == Cell{0, 0, 0});
   CHECK(counter.cell("same key") == Cell{1, 5, 5});
   CHECK(counter.drops(CountDrop::kInterrupted) == 2);
+  CHECK(counter.drops(CountDrop::kUnmatchedEnd) == 0);
 }
 
 TEST_CASE("more open ops than fit are given up, and counting goes on") {
@@ -239,7 +253,7 @@ TEST_CASE("histograms put a bound into its own bucket, in every bucket") {
   }
   CHECK(buckets.index(~std::uint64_t{0}) == kDurationBuckets - 1);
 
-  counter.shared.set_weight(3);
+  counter.shared.set_weight(3, 0);
   counter.begin(key_of(1), "op", 100);
   counter.end(key_of(1), 100 + kFirstBound);
   counter.begin(key_of(1), "op", 200);

@@ -13,7 +13,7 @@ enum class CountDrop : std::uint8_t {
   kStackTooDeep,   // more open operators on a thread than kMaxOpenCountedOps
   kNameTableFull,  // counted under the name that stands for all that found no room
   kUnmatchedEnd,   // an end whose start is not known
-  kInterrupted,    // open while counting began, paused or changed its weight
+  kInterrupted,    // still open when its thread began an op under another weight
 };
 inline constexpr std::size_t kCountDrops = 5;
 using CountDrops = std::array<std::uint64_t, kCountDrops>;

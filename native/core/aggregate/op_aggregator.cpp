@@ -76,7 +76,7 @@ void OpAggregator::set_weight(std::uint64_t weight) {
                                 ", not " + std::to_string(weight));
   }
   if (!lost_in_fork()) {
-    shared_->set_weight(static_cast<std::uint32_t>(weight));
+    shared_->set_weight(static_cast<std::uint32_t>(weight), ticks());
   }
 }
 

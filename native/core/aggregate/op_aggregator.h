@@ -46,7 +46,8 @@ class OpAggregator {
   void start();
   // Idempotent.
   void stop() noexcept;
-  // Each op counts for `weight` from now on; 0 counts none. An op that is open at a change is not counted.
+  // Each op that begins from now on counts for `weight`; 0 counts none. What is open at a change counts as it
+  // would have, unless its thread begins an op of another weight before it ends: then it is given up.
   // Throws std::invalid_argument above CountControl::kMaxWeight.
   void set_weight(std::uint64_t weight);
   void set_inference(bool is_inference) noexcept { shared_->set_inference(is_inference); }

@@ -59,14 +59,6 @@ void Registry::make_room_to_count(ThreadCounts& counts) noexcept {
 void Registry::end_counted_elsewhere(ThreadCounts& ender, const void* key, std::uint64_t end_ticks) noexcept {
   const std::lock_guard lock(mutex_);
   SharedCounts& shared = ender.shared();
-  const CountControl control = shared.control();
-  const auto end = [&](const ClaimedOp& op, CountControl began_under) noexcept {
-    if (began_under == control) {
-      ender.end_of_other(op, end_ticks);
-    } else {
-      ender.end_of_interrupted();
-    }
-  };
   for (ThreadState* thread : threads_) {
     ThreadCounts* counts = thread->counts.load(std::memory_order_relaxed);
     if (counts == nullptr || counts == &ender || &counts->shared() != &shared) {
@@ -74,7 +66,7 @@ void Registry::end_counted_elsewhere(ThreadCounts& ender, const void* key, std::
     }
     const CountControl began_under = counts->control();
     if (const std::optional<ClaimedOp> claimed = counts->open_ops().claim(key); claimed.has_value()) {
-      end(*claimed, began_under);
+      ender.end_of_other(*claimed, began_under, end_ticks);
       return;
     }
   }
@@ -82,7 +74,8 @@ void Registry::end_counted_elsewhere(ThreadCounts& ender, const void* key, std::
   const auto orphan = std::find_if(orphans.begin(), orphans.end(),
                                    [key](const OrphanedOp& op) noexcept { return op.key == key; });
   if (orphan != orphans.end()) {
-    end({.start_ticks = orphan->start_ticks, .cell = orphan->cell}, orphan->control);
+    ender.end_of_other({.start_ticks = orphan->start_ticks, .cell = orphan->cell}, orphan->control,
+                       end_ticks);
     *orphan = orphans.back();
     orphans.pop_back();
     return;

@@ -13,11 +13,12 @@ SharedCounts::SharedCounts(std::size_t max_names, bool with_durations, double ns
 
 SharedCounts::~SharedCounts() = default;
 
-void SharedCounts::set_weight(std::uint32_t weight) noexcept {
+void SharedCounts::set_weight(std::uint32_t weight, std::uint64_t now_ticks) noexcept {
   if (control().weight() == weight) {
     return;
   }
   ++serial_;
+  switched_ticks_.store(now_ticks, std::memory_order_relaxed);
   control_.store(weight == 0 ? 0 : CountControl(serial_, with_durations_, weight).word(),
                  std::memory_order_relaxed);
 }

@@ -15,8 +15,8 @@ namespace torchprof {
 
 class ThreadCounts;
 
-// Whether and how ops are counted, in one word that every op looks at: it differs whenever counting was
-// switched, so that a thread notices that the ops it has open are not to be counted.
+// Whether and how ops are counted, in one word that every op looks at. It differs whenever counting was
+// switched: an op counts as it was when it began, and a thread keeps that once for all the ops it has open.
 class CountControl {
  public:
   static constexpr std::uint32_t kMaxWeight = (std::uint32_t{1} << 31U) - 1;
@@ -57,8 +57,11 @@ class alignas(64) SharedCounts {
   [[nodiscard]] CountControl control() const noexcept {
     return CountControl::of(control_.load(std::memory_order_relaxed));
   }
-  // Every op counts for `weight` from now on; 0 counts none. One caller at a time.
-  void set_weight(std::uint32_t weight) noexcept;
+  // Every op that begins from now on counts for `weight`; 0 counts none. One caller at a time.
+  void set_weight(std::uint32_t weight, std::uint64_t now_ticks) noexcept;
+  [[nodiscard]] std::uint64_t switched_ticks() const noexcept {
+    return switched_ticks_.load(std::memory_order_relaxed);
+  }
   // Whether ops without a phase of their own belong to a forward pass.
   [[nodiscard]] bool is_inference() const noexcept { return is_inference_.load(std::memory_order_relaxed); }
   void set_inference(bool is_inference) noexcept {
@@ -97,6 +100,7 @@ class alignas(64) SharedCounts {
   const DurationBuckets buckets_;
   OpNames names_;
 
+  std::atomic<std::uint64_t> switched_ticks_{0};
   std::uint32_t serial_ = 0;
   const std::uint64_t fork_generation_ = fork_generation();
   std::vector<std::unique_ptr<ThreadCounts>> threads_;

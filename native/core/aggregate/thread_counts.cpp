@@ -32,17 +32,14 @@ void ThreadCounts::follow(CountControl control) noexcept {
   control_.store(control.word(), std::memory_order_relaxed);
 }
 
-void ThreadCounts::end_of_other(const ClaimedOp& op, std::uint64_t end_ticks) noexcept {
-  // This thread may have begun nothing since counting was switched.
-  if (const CountControl control = shared_->control(); control != this->control()) {
-    follow(control);
-  }
+void ThreadCounts::end_of_other(const ClaimedOp& op, CountControl began_under,
+                                std::uint64_t end_ticks) noexcept {
   if (!cells_.have(op.cell / static_cast<std::uint32_t>(kPhases))) {
     count_drops(CountDrop::kNoMemory, 1);
     return;
   }
   const std::uint64_t duration = elapsed(op.start_ticks, end_ticks);
-  add(op.cell, duration, duration);
+  add(op.cell, began_under, duration, duration);
 }
 
 void ThreadCounts::end_of_unknown() noexcept {

@@ -5,6 +5,7 @@
 // 1.3 MB. Histograms take 208 bytes for each name and phase that the thread has met.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -36,11 +37,11 @@ class alignas(64) ThreadCounts {
   // room first: `open_ops().has_room()`.
   OpenCountedOp* begin(const void* key, const char* name, std::uint8_t flags) noexcept {
     const CountControl control = shared_->control();
-    if (control != this->control()) [[unlikely]] {
-      follow(control);
-    }
     if (control.weight() == 0) [[unlikely]] {
       return nullptr;
+    }
+    if (control != this->control()) [[unlikely]] {
+      follow(control);
     }
     const OpName* op = find(name, (flags & TORCHPROF_COUNT_USER) != 0);
     if (op == nullptr) [[unlikely]] {
@@ -58,23 +59,22 @@ class alignas(64) ThreadCounts {
         return false;
       }
     }
-    const std::uint64_t duration = elapsed(op->start_ticks.load(std::memory_order_relaxed), end_ticks);
-    const std::uint64_t self = elapsed(op->children_ticks, duration);
+    const std::uint64_t start_ticks = op->start_ticks.load(std::memory_order_relaxed);
+    const std::uint64_t duration = elapsed(start_ticks, end_ticks);
+    const CountControl control = this->control();
+    // Children that began after counting was switched are not known.
+    const std::uint64_t seen = control == shared_->control()
+                                   ? duration
+                                   : elapsed(start_ticks, std::min(end_ticks, shared_->switched_ticks()));
+    add(op->cell.load(std::memory_order_relaxed), control, duration, elapsed(op->children_ticks, seen));
     op->children_ticks = 0;
-    if (shared_->control() != control()) [[unlikely]] {
-      end_of_interrupted();
-      return true;
-    }
-    add(op->cell.load(std::memory_order_relaxed), duration, self);
     if (!is_async) [[likely]] {
       open_.charge_encloser(*op, duration);
     }
     return true;
   }
-  // An op that another thread began.
-  void end_of_other(const ClaimedOp& op, std::uint64_t end_ticks) noexcept;
-  // An op that began before counting was switched.
-  void end_of_interrupted() noexcept { count_drops(CountDrop::kInterrupted, 1); }
+  // An op that another thread began, and when it did.
+  void end_of_other(const ClaimedOp& op, CountControl began_under, std::uint64_t end_ticks) noexcept;
   // An op whose start no thread knows.
   void end_of_unknown() noexcept;
   // More ops are open than can be. Under the registry's lock.
@@ -92,7 +92,10 @@ class alignas(64) ThreadCounts {
 
   // Clocks of two processors may differ by a few ticks.
   static std::uint64_t elapsed(std::uint64_t from, std::uint64_t to) noexcept {
-    return to > from ? to - from : 0;
+    if (to < from) [[unlikely]] {
+      return 0;
+    }
+    return to - from;
   }
 
   // By the pointer first, checked against the text, as names are often temporaries.
@@ -121,9 +124,9 @@ class alignas(64) ThreadCounts {
                                                                                : Phase::kOther;
   }
 
-  void add(std::uint32_t cell_index, std::uint64_t duration, std::uint64_t self) noexcept {
+  void add(std::uint32_t cell_index, CountControl control, std::uint64_t duration,
+           std::uint64_t self) noexcept {
     CountCell& cell = cells_[cell_index];
-    const CountControl control = this->control();
     const std::uint64_t weight = control.weight();
     add_to(cell.calls, weight);
     add_to(cell.total_ticks, weight * duration);

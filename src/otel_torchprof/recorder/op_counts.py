@@ -101,10 +101,10 @@ class OpCounts:
         self._session.stop()
 
     def sample(self, weight: int) -> None:
-        """Counts each op for `weight` from now on, none when it is 0; does nothing when not started.
+        """Counts each op that begins from now on for `weight`; does nothing when not started.
 
-        An op that is open while this changes is not counted. While none is counted torch calls nothing of
-        ours.
+        With 0 none is counted, and torch calls nothing of ours. What is open at a change still counts as it
+        would have, unless its thread begins an op under another weight before it ends: then it is given up.
 
         Raises:
             ValueError: the weight is negative or above 2^31 - 1.

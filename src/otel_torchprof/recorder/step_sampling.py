@@ -69,9 +69,7 @@ class StepSampler:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         if not max_overhead > 0 or not op_cost_ns > 0:
-            raise ValueError(
-                f"the overhead and the cost of an op are above 0, not {max_overhead}, {op_cost_ns}"
-            )
+            raise ValueError(f"overhead and cost of an op must be above 0, not {max_overhead}, {op_cost_ns}")
         self._counts = counts
         self._mode = mode
         self._max_overhead = max_overhead
