@@ -145,8 +145,11 @@ class Runtime:
             self._waits_for_step = True
 
     def _torch_imported(self, torch: ModuleType) -> None:
+        from otel_torchprof.telemetry.resource import program_name
+
         with self._lock, failures.guard("steps are not counted"):
             self._torch = torch
+            program_name()  # which can be read no more at the exit
             self._install_hooks(torch)
             # A spawned process may be one that only loads data, which shows when it never steps.
             self._waits_for_step = is_multiprocessing_child()

@@ -48,11 +48,12 @@ class OtlpMetricsSink:
         ]
 
     def resources(self) -> list[dict[str, str]]:
-        """The text attributes of every resource."""
+        """The text attributes of every resource with metrics of ours: the SDK may send its own."""
         return [
             {item.key: item.value.string_value for item in resource.resource.attributes}
             for request in self.requests
             for resource in request.resource_metrics
+            if any(scope.scope.name == "otel_torchprof" for scope in resource.scope_metrics)
         ]
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:

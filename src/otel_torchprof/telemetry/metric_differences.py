@@ -70,7 +70,8 @@ class Differences:
 
 
 def _is_empty(point: Point) -> bool:
-    return not (point.value if isinstance(point, NumberPoint) else point.count)
+    # An exemplar may come later than what it is one of: its span has to arrive first.
+    return not (point.value if isinstance(point, NumberPoint) else point.count) and not point.exemplars
 
 
 def _subtract(point: Point, base: Point, base_ns: int) -> Point:

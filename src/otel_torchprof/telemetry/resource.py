@@ -56,8 +56,20 @@ def build_resource(provider: TracerProvider | None, run: Run) -> Resource:
     return Resource(attributes, base.schema_url)
 
 
+_known_name: str | None = None
+
+
 def program_name() -> str | None:
-    """The name of the script, or of the module after `python -m`; None in an interactive session."""
+    """The name of the script, or of the module after `python -m`; None in an interactive session.
+
+    Once known it is remembered: CPython forgets the script's when its last line has run, before the exit.
+    """
+    global _known_name
+    _known_name = _program_name() or _known_name
+    return _known_name
+
+
+def _program_name() -> str | None:
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec is not None and spec.name and spec.name != "__main__":

@@ -93,6 +93,18 @@ def test_a_histogram_difference_has_new_exemplars_only_and_no_extremes() -> None
     assert abs(point.sum - 3 * 0.256) < 1e-9
 
 
+def test_an_exemplar_that_comes_after_its_count_is_sent_by_itself() -> None:
+    differences = all_differences()
+    differences.since_delivered([step_durations({8: 1})], 2_000)
+    differences.delivered()
+    with_exemplar = [step_durations({8: 1}, exemplars=[EXEMPLAR])]
+    point = only_histogram(differences.since_delivered(with_exemplar, 3_000))
+    assert (point.count, point.exemplars) == (0, [EXEMPLAR])
+    differences.delivered()
+    (family,) = differences.since_delivered(with_exemplar, 4_000)
+    assert family.points == []
+
+
 def test_exponential_buckets_that_became_coarser_are_compared_at_the_coarser_scale() -> None:
     differences = all_differences()
     fine = ExponentialBuckets(scale=1, zero_count=1, offset=-3, counts=[1, 2, 0, 3])  # indices -3 to 0

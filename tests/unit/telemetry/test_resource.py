@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.trace import SpanContext
 
 from otel_torchprof.run_identity import RunIdentity
+from otel_torchprof.telemetry import resource as resource_module
 from otel_torchprof.telemetry.resource import build_resource, program_name, serialize_resource
 
 IDENTITY = RunIdentity("run7", restart=1, rank=2, world_size=4)
@@ -63,7 +64,17 @@ def test_a_missing_service_name_is_the_scripts(name: str, monkeypatch: pytest.Mo
     assert build_resource(provider, IDENTITY).attributes["service.name"] == "train.py"
 
 
+def test_the_name_of_a_script_is_remembered_when_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource_module, "_known_name", None)
+    main = SimpleNamespace(__file__="/home/me/train.py", __spec__=None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert program_name() == "train.py"
+    del main.__file__  # as CPython does before the exit handlers
+    assert program_name() == "train.py"
+
+
 def test_an_interactive_session_keeps_the_sdks_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource_module, "_known_name", None)
     monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=None))
     provider = TracerProvider(resource=Resource({"service.name": "unknown_service:python"}))
     assert program_name() is None
