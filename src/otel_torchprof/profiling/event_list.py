@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
-from otel_torchprof.profiling.table import TableLimits, device_attribute, make_table
+from otel_torchprof.profiling.table import TableLimits, TableTotals, device_attribute, make_table, sum_up
 
 E = TypeVar("E")
 STACK_METRICS = (
@@ -20,6 +20,13 @@ STACK_METRICS = (
     "self_privateuse1_time_total",
 )
 _FOLDED_CHARACTERS = str.maketrans(" ;\t\n", "____")
+
+
+@runtime_checkable
+class _Countable(Protocol):
+    """Events that know their totals without making each of them."""
+
+    def totals(self) -> TableTotals: ...
 
 
 class EventList(MutableSequence[E]):
@@ -57,6 +64,9 @@ class EventList(MutableSequence[E]):
     def __getitem__(self, index: int | slice) -> E | list[E]:
         return list(self._items[index]) if isinstance(index, slice) else self._items[index]
 
+    def __iter__(self) -> Iterator[E]:
+        return iter(self._items)
+
     def __setitem__(self, index: Any, value: Any) -> None:
         self._own()[index] = value
 
@@ -93,7 +103,7 @@ class EventList(MutableSequence[E]):
     @property
     def self_cpu_time_total(self) -> float:
         """Self time of all events, in microseconds."""
-        return float(sum(event.self_cpu_time_total for event in self._each()))
+        return self._totals().self_cpu_us
 
     def table(
         self,
@@ -136,7 +146,11 @@ class EventList(MutableSequence[E]):
             limits=limits,
             with_memory=self._profile_memory,
             with_flops=self._with_flops,
+            totals=self._totals(),
         )
+
+    def _totals(self) -> TableTotals:
+        return self._items.totals() if isinstance(self._items, _Countable) else sum_up(self._items)
 
     def key_averages(
         self,

@@ -149,7 +149,23 @@ class EventRows:
 
     def is_on_device(self, number: int) -> bool:
         """Whether an event ran on a device."""
-        return number < self.first_step and bool(self._is_device_row[number])
+        return self.has_devices and number < self.first_step and bool(self._is_device_row[number])
+
+    @cached_property
+    def has_devices(self) -> bool:
+        """Whether anything ran on a device."""
+        return bool(self._is_device_row.any())
+
+    @cached_property
+    def device_numbers(self) -> Numbers:
+        """Numbers of the events that ran on a device."""
+        return np.flatnonzero(self._is_device_row & self.row_visible)
+
+    @cached_property
+    def async_numbers(self) -> Numbers:
+        """Numbers of the events on threads that are asynchronous."""
+        flags = self.recording.events.flags & (EventFlags.ASYNC | EventFlags.OTHER_THREAD)
+        return np.flatnonzero((flags != 0) & self.row_visible & ~self._is_device_row)
 
     def memory_name(self, number: int) -> str:
         """The name of an event of memory outside all others."""

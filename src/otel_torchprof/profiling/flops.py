@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -139,6 +140,7 @@ FORMULAS: dict[str, Callable[[Inputs], int]] = {
 
 # Ops that may be made of others with a formula; then those are counted.
 _COMPOSITES = frozenset({"aten::linear", "aten::scaled_dot_product_attention"})
+_ELEMENTWISE = frozenset({"aten::mul", "aten::add"})
 # What the shapes alone do not tell: strides and paddings are values.
 _BY_VALUES = frozenset(name for name in FORMULAS if name.startswith("aten::conv"))
 
@@ -158,8 +160,7 @@ def flops_by_row(recording: Recording) -> dict[int, int]:
     shapes = recording.input_shape_ids()[rows].tolist()
     known: dict[tuple[str, int], int] = {}
     found: dict[int, int] = {}
-    counted_inside: set[int] = set()
-    composites: list[int] = []
+    name_of: dict[int, str] = {}
     parent = recording.tree().parent
     for row, name_id, shape in zip(rows.tolist(), events.name[rows].tolist(), shapes, strict=True):
         name = names[name_id]
@@ -169,16 +170,19 @@ def flops_by_row(recording: Recording) -> dict[int, int]:
             flops = flops_of(name, recording.inputs(row) or ())
             if name not in _BY_VALUES:
                 known[key] = flops
-        if not flops:
-            continue
-        found[row] = flops
-        if name in _COMPOSITES:
-            composites.append(row)
-        above = int(parent[row])
-        while above >= 0 and above not in counted_inside:
-            counted_inside.add(above)
-            above = int(parent[above])
-    for row in composites:
-        if row in counted_inside:
-            del found[row]
+        if flops and _counts(name, row, parent, found, name_of):
+            found[row], name_of[row] = flops, name
     return found
+
+
+def _counts(name: str, row: int, parent: Any, found: dict[int, int], name_of: dict[int, str]) -> bool:
+    """Whether no op around it has counted this work; a composite around it leaves it to this one."""
+    above = int(parent[row])
+    while above >= 0:
+        other = name_of.get(above)
+        if other in _COMPOSITES:
+            found.pop(above, None)
+        elif other == name or (other is not None and name not in _ELEMENTWISE):
+            return False
+        above = int(parent[above])
+    return True

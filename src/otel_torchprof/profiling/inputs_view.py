@@ -11,17 +11,20 @@ from otel_torchprof.recording import InputList, InputValue, TensorInput
 _CPP_TYPES = {
     "uint8": "unsigned char",
     "int8": "signed char",
-    "int16": "short",
+    "int16": "short int",
     "int32": "int",
-    "int64": "long",
-    "float16": "c10::Half",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
     "float32": "float",
     "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
     "complex32": "c10::complex<c10::Half>",
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
     "bool": "bool",
-    "bfloat16": "c10::BFloat16",
     "qint8": "c10::qint8",
     "quint8": "c10::quint8",
     "qint32": "c10::qint32",
@@ -63,23 +66,26 @@ class InputsView:
 def _each(value: InputValue, read: Any) -> Any:
     if isinstance(value, TensorInput):
         return read(value)
-    if isinstance(value, InputList) and value.items and all(isinstance(i, TensorInput) for i in value.items):
+    if isinstance(value, InputList) and _holds_tensors(value):
         return [read(item) for item in value.items]
     return []
 
 
+def _holds_tensors(value: InputList) -> bool:
+    return bool(value.items) and all(isinstance(item, TensorInput) for item in value.items)
+
+
 def _type_name(value: InputValue) -> str:
     if isinstance(value, TensorInput):
-        return _CPP_TYPES.get(value.dtype, value.dtype)
+        return _CPP_TYPES.get(value.dtype, f"c10::{value.dtype.capitalize()}")
     if isinstance(value, InputList):
-        if value.items and all(isinstance(item, TensorInput) for item in value.items):
+        if _holds_tensors(value):
             return "TensorList"
-        is_numbers = all(isinstance(item, (bool, int, float)) for item in value.items)
-        return "ScalarList" if is_numbers and value.items else ""
+        return "ScalarList" if all(isinstance(item, (bool, int, float)) for item in value.items) else ""
     return "Scalar" if isinstance(value, (bool, int, float)) else ""
 
 
 def _plain(value: InputValue) -> Any:
     if isinstance(value, InputList):
-        return [_plain(item) for item in value.items]
+        return None if _holds_tensors(value) else [_plain(item) for item in value.items]
     return value if isinstance(value, (bool, int, float, str, complex)) else None

@@ -8,15 +8,18 @@ from typing import Any, overload
 from weakref import WeakValueDictionary
 
 from otel_torchprof.profiling.event_names import event_name, python_name
-from otel_torchprof.profiling.event_rows import STEP_NAME, EventRows
+from otel_torchprof.profiling.event_rows import PYTHON_KINDS, STEP_NAME, EventRows
 from otel_torchprof.profiling.flops import flops_by_row
 from otel_torchprof.profiling.function_event import FunctionEvent, Interval, Kernel
 from otel_torchprof.profiling.inputs_view import InputsView
-from otel_torchprof.recording import EventFlags, EventKind, StackFrame
+from otel_torchprof.profiling.table import TableTotals
+from otel_torchprof.recording import EventFlags, EventKind, StackFrame, Track
 
 _NS_PER_US = 1000
 _BACKWARD_SCOPE = 1
+_NODE_RUN = "autograd::engine::evaluate_function: "
 _USER_SCOPE = 7
+_ASYNC = int(EventFlags.ASYNC | EventFlags.OTHER_THREAD)
 _ACTIVITY_TYPES = {
     EventKind.OP: "cpu_op",
     EventKind.USER: "user_annotation",
@@ -31,6 +34,7 @@ _ACTIVITY_TYPES = {
     EventKind.MODULE: "python_function",
     EventKind.OVERHEAD: "overhead",
     EventKind.ANNOTATION: "gpu_user_annotation",
+    EventKind.OTHER: "cpu_instant_event",
 }
 
 
@@ -43,6 +47,7 @@ class RecordedEvents(Sequence["RecordedEvent"]):
         self.rows = rows
         self.host = DeviceType.CPU
         self.device = getattr(DeviceType, (rows.options.use_device or "cuda").upper(), DeviceType.CUDA)
+        self._names: dict[tuple[int, int], str] = {}
         self._alive: WeakValueDictionary[int, RecordedEvent] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -70,6 +75,33 @@ class RecordedEvents(Sequence["RecordedEvent"]):
         if event is None:
             event = self._alive[number] = RecordedEvent(self, number)
         return event
+
+    def totals(self) -> TableTotals:
+        """Totals of all events, added up in columns."""
+        rows = self.rows
+        numbers = rows.in_order
+        on_device = rows.device_numbers
+        asynchronous = rows.async_numbers
+        self_cpu_ns = int(rows.self_ns[numbers].sum())
+        self_cpu_ns -= int(rows.self_ns[on_device].sum()) + int(rows.self_ns[asynchronous].sum())
+        device = rows.options.use_device or ""
+        self_device_ns = int(rows.self_device_ns[on_device].sum()) if device else 0
+        return TableTotals(
+            device.upper(),
+            self_cpu_ns / _NS_PER_US,
+            self_device_ns / _NS_PER_US,
+            self_device_ns > 0,
+            bool(device) and bool((rows.memory[3][numbers] > 0).any()),
+        )
+
+    def name(self, row: int) -> str:
+        """The name of a row."""
+        columns = self.rows.recording.events
+        key = int(columns.name[row]), int(columns.kind[row])
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = event_name(self.rows.recording, *key)
+        return name
 
     def stack(self, row: int) -> list[str]:
         """The Python stack of a row, innermost first: of a backward op that of its forward op."""
@@ -102,42 +134,22 @@ class RecordedEvents(Sequence["RecordedEvent"]):
 
 
 class RecordedEvent(FunctionEvent):
-    """One event of a recording: what takes time to find is found when it is asked for."""
+    """One event of a recording, whose attributes are found when they are asked for."""
 
     _LAZY: dict[str, Callable[[RecordedEvent], Any]]
+
+    start_ns: int
+    end_ns: int
+    end_thread: int
+    count = 1
+    node_id = -1
+    is_legacy = False
+    is_remote = False
 
     def __init__(self, events: RecordedEvents, number: int) -> None:
         self._events = events
         self._number = number
-        rows = events.rows
-        recording = rows.recording
-        self._row = row = number if number < rows.first_step else None
-        self.start_ns = int(rows.start_ns[number])
-        self.end_ns = int(rows.end_ns[number])
-        begin_ns = recording.start_ns
-        self.time_range = Interval(
-            (self.start_ns - begin_ns) / _NS_PER_US, (self.end_ns - begin_ns) / _NS_PER_US
-        )
-        track = recording.tracks[int(rows.track[number])]
-        on_device = rows.is_on_device(number)
-        self.thread = 0 if on_device else track.torch_thread_id or track.thread_id
-        self.device_type = events.device if on_device else events.host
-        self.device_index = max(track.device, 0)
-        self.device_resource_id = track.thread_id
-        self.use_device = rows.options.use_device
-        self.id = number + 1
-        self.count = 1
-        self.node_id = -1
-        self.is_legacy = self.is_remote = False
-        self.scope, self.sequence_nr, self.fwd_thread = 0, -1, 0
-        self.is_async = False
-        self.is_python_function = False
-        self.is_user_annotation = False
-        self.overload_name = ""
-        if row is None:
-            self._name_extra(number)
-        else:
-            self._read_row(row)
+        self._row = number if number < events.rows.first_step else None
 
     def __getattr__(self, name: str) -> Any:
         make = type(self)._LAZY.get(name)
@@ -155,14 +167,16 @@ class RecordedEvent(FunctionEvent):
     @property
     def self_cpu_time_total(self) -> float:
         """Its duration without that of its synchronous children, in microseconds."""
-        if self.is_async or self._events.rows.is_on_device(self._number):
+        if self.is_async or self._is_on_device:
             return 0
         return int(self._events.rows.self_ns[self._number]) / _NS_PER_US
 
     @property
     def cpu_time_total(self) -> float:
         """Its duration, on the CPU, in microseconds."""
-        return 0 if self._events.rows.is_on_device(self._number) else self.time_range.elapsed_us()
+        if self._is_on_device:
+            return 0
+        return (self.end_ns - self.start_ns) / _NS_PER_US
 
     @property
     def device_time_total(self) -> float:
@@ -188,33 +202,71 @@ class RecordedEvent(FunctionEvent):
         """Bytes allocated minus freed on devices, without its children."""
         return int(self._events.rows.memory[3][self._number])
 
-    def _name_extra(self, number: int) -> None:
-        rows = self._events.rows
-        if number < rows.first_memory:
-            self.name = STEP_NAME
-            self.trace_name = f"ProfilerStep#{rows.steps[number - rows.first_step].number}"
-            self.activity_type = "user_annotation"
-            self.is_user_annotation = True
-            self.scope = _USER_SCOPE
-        else:
-            self.name = rows.memory_name(number)
-            self.trace_name = None
-            self.activity_type = "cpu_instant_event"
+    @property
+    def _kind(self) -> EventKind:
+        """What it is; a step is a user scope, memory is `OTHER`."""
+        if self._row is not None:
+            return EventKind(int(self._events.rows.recording.events.kind[self._row]))
+        return EventKind.USER if self._number < self._events.rows.first_memory else EventKind.OTHER
 
-    def _read_row(self, row: int) -> None:
+    @property
+    def _track(self) -> Track:
+        rows = self._events.rows
+        return rows.recording.tracks[int(rows.track[self._number])]
+
+    def _time_range(self) -> Interval:
+        begin_ns = self._events.rows.recording.start_ns
+        return Interval((self.start_ns - begin_ns) / _NS_PER_US, (self.end_ns - begin_ns) / _NS_PER_US)
+
+    def _name(self) -> str:
+        if self._row is not None:
+            return self._events.name(self._row)
+        rows = self._events.rows
+        return STEP_NAME if self._kind == EventKind.USER else rows.memory_name(self._number)
+
+    def _trace_name(self) -> str | None:
+        rows = self._events.rows
+        if self._row is not None:
+            return self.name
+        if self._kind == EventKind.USER:
+            return f"ProfilerStep#{rows.steps[self._number - rows.first_step].number}"
+        return None
+
+    def _overload_name(self) -> str:
         recording = self._events.rows.recording
-        columns = recording.events
-        name_id, kind = int(columns.name[row]), EventKind(int(columns.kind[row]))
-        self.name = event_name(recording, name_id, kind)
-        self.trace_name = self.name
-        self.overload_name = recording.overload_name(name_id) if kind == EventKind.OP else ""
-        self.scope = int(columns.scope[row])
-        self.sequence_nr = int(columns.sequence[row])
-        self.fwd_thread = int(columns.forward_thread[row])
-        self.is_async = bool(int(columns.flags[row]) & (EventFlags.ASYNC | EventFlags.OTHER_THREAD))
-        self.is_user_annotation = kind in {EventKind.USER, EventKind.ANNOTATION}
-        self.is_python_function = kind in {EventKind.PYTHON, EventKind.PYTHON_C, EventKind.MODULE}
-        self.activity_type = _ACTIVITY_TYPES.get(kind, "")
+        if self._row is None or self._kind != EventKind.OP:
+            return ""
+        return recording.overload_name(int(recording.events.name[self._row]))
+
+    def _thread(self) -> int:
+        track = self._track
+        return 0 if self._is_on_device else track.torch_thread_id or track.thread_id
+
+    def _column(self, name: str, default: int) -> int:
+        """A number that only rows of the recording have."""
+        return (
+            default
+            if self._row is None
+            else int(getattr(self._events.rows.recording.events, name)[self._row])
+        )
+
+    def _of_autograd(self, name: str, default: int) -> int:
+        """A number that links a backward op to its forward op; what runs a node has that of the node."""
+        value = self._column(name, default)
+        if value != default or self._row is None or not self.name.startswith(_NODE_RUN):
+            return value
+        columns = self._events.rows.recording.events
+        for child in self._events.rows.children(self._number):
+            if columns.scope[child] == _BACKWARD_SCOPE:
+                return int(getattr(columns, name)[child])
+        return value
+
+    def _scope(self) -> int:
+        return self._column("scope", _USER_SCOPE if self._kind == EventKind.USER else 0)
+
+    @property
+    def _is_on_device(self) -> bool:
+        return self._events.rows.is_on_device(self._number)
 
     def _inputs(self) -> InputsView:
         return InputsView(() if self._row is None else self._events.rows.recording.inputs(self._row) or ())
@@ -259,6 +311,25 @@ class RecordedEvent(FunctionEvent):
 
 
 RecordedEvent._LAZY = {
+    "id": lambda event: event._number + 1,
+    "name": RecordedEvent._name,
+    "trace_name": RecordedEvent._trace_name,
+    "overload_name": RecordedEvent._overload_name,
+    "start_ns": lambda event: int(event._events.rows.start_ns[event._number]),
+    "end_ns": lambda event: int(event._events.rows.end_ns[event._number]),
+    "time_range": RecordedEvent._time_range,
+    "thread": RecordedEvent._thread,
+    "scope": RecordedEvent._scope,
+    "sequence_nr": lambda event: event._of_autograd("sequence", -1),
+    "fwd_thread": lambda event: event._of_autograd("forward_thread", 0),
+    "is_async": lambda event: bool(event._column("flags", 0) & _ASYNC),
+    "is_user_annotation": lambda event: event._kind in {EventKind.USER, EventKind.ANNOTATION},
+    "is_python_function": lambda event: event._kind in PYTHON_KINDS,
+    "activity_type": lambda event: _ACTIVITY_TYPES.get(event._kind, ""),
+    "use_device": lambda event: event._events.rows.options.use_device,
+    "device_type": lambda event: event._events.device if event._is_on_device else event._events.host,
+    "device_index": lambda event: max(event._track.device, 0),
+    "device_resource_id": lambda event: event._track.thread_id,
     "input_shapes": lambda event: event._inputs().shapes,
     "structured_input_shapes": lambda event: event._inputs().structured_shapes,
     "structured_input_strides": lambda event: event._inputs().structured_strides,

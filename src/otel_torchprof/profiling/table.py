@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from otel_torchprof.profiling.units import flops_unit, format_memory, format_share, format_time
@@ -45,6 +45,7 @@ def make_table(
     limits: TableLimits,
     with_memory: bool,
     with_flops: bool,
+    totals: TableTotals,
 ) -> str:
     """Writes events or averages as a table; nothing for none.
 
@@ -56,33 +57,38 @@ def make_table(
     """
     if not events:
         return ""
-    totals = _Totals(events)
     if sort_by is not None:
         attribute = device_attribute(sort_by)
         events = sorted(events, key=lambda event: getattr(event, attribute), reverse=True)
     shown = _shown(events, limits)
-    columns = _columns(events, shown, totals, limits, with_memory=with_memory, with_flops=with_flops)
+    columns = _columns(shown, totals, limits, with_memory=with_memory, with_flops=with_flops)
     return _write(columns, _sources(shown, limits), header, limits, totals)
 
 
-class _Totals:
-    """Over all events, shown or not."""
+class TableTotals(NamedTuple):
+    """Over all events, shown or not; times in microseconds."""
 
-    def __init__(self, events: Sequence[Any]) -> None:
-        self.device = (next((event.use_device for event in events if event.use_device), None) or "").upper()
-        self.self_cpu_us = 0.0
-        self.self_device_us = 0.0
-        self.has_device_time = False
-        self.has_device_memory = False
-        for event in events:
-            self.self_cpu_us += event.self_cpu_time_total
-            self_device_us = event.self_device_time_total
-            self.has_device_time |= self_device_us > 0
-            self.has_device_memory |= event.self_device_memory_usage > 0
-            is_on_cpu = str(event.device_type).endswith(".CPU")
-            # Work counts once: where it ran, not where it was launched.
-            if event.is_legacy if is_on_cpu else not event.is_user_annotation:
-                self.self_device_us += self_device_us
+    device: str  # what the device columns are called
+    self_cpu_us: float
+    self_device_us: float
+    has_device_time: bool
+    has_device_memory: bool
+
+
+def sum_up(events: Iterable[Any]) -> TableTotals:
+    """Totals of events or averages, one by one."""
+    device, self_cpu_us, self_device_us = "", 0.0, 0.0
+    has_device_time = has_device_memory = False
+    for event in events:
+        device = device or (event.use_device or "").upper()
+        self_cpu_us += event.self_cpu_time_total
+        has_device_time |= event.self_device_time_total > 0
+        has_device_memory |= event.self_device_memory_usage > 0
+        is_on_cpu = str(event.device_type).endswith(".CPU")
+        # Work counts once: where it ran, not where it was launched.
+        if event.is_legacy if is_on_cpu else not event.is_user_annotation:
+            self_device_us += event.self_device_time_total
+    return TableTotals(device, self_cpu_us, self_device_us, has_device_time, has_device_memory)
 
 
 def _shown(events: Sequence[Any], limits: TableLimits) -> list[Any]:
@@ -96,17 +102,16 @@ def _shown(events: Sequence[Any], limits: TableLimits) -> list[Any]:
 
 
 def _columns(
-    events: Sequence[Any],
     shown: list[Any],
-    totals: _Totals,
+    totals: TableTotals,
     limits: TableLimits,
     *,
     with_memory: bool,
     with_flops: bool,
 ) -> list[_Column]:
-    name_width = _width((event.key for event in events), limits.name_width)
+    name_width = _width((event.key for event in shown), limits.name_width)
     columns = [_Column("Name", name_width, [_cut(event.key, limits.name_width) for event in shown])]
-    if any(event.overload_name for event in events):
+    if any(event.overload_name for event in shown):
         overloads = [_cut(event.overload_name or "", limits.name_width) for event in shown]
         columns.append(_Column("Overload Name", name_width, overloads))
 
@@ -140,17 +145,17 @@ def _columns(
             add(f"{totals.device} Mem", memory("device_memory_usage"))
             add(f"Self {totals.device} Mem", memory("self_device_memory_usage"))
     add("# of Calls", [str(event.count) for event in shown])
-    if any(event.node_id != -1 for event in events):
+    if any(event.node_id != -1 for event in shown):
         add("Node ID", [str(event.node_id) for event in shown])
-    if any(event.input_shapes for event in events):
-        width = _width((str(event.input_shapes) for event in events), limits.shapes_width)
+    if any(event.input_shapes for event in shown):
+        width = _width((str(event.input_shapes) for event in shown), limits.shapes_width)
         add("Input Shapes", [str(event.input_shapes)[:width] for event in shown], width)
     sources = _sources(shown, limits)
     if any(sources):
-        width = _width((line for event in events for line in event.stack or ()), limits.source_width)
+        width = _width((line for event in shown for line in event.stack or ()), limits.source_width)
         firsts = [lines[0] if lines else "" for lines in sources]
         columns.append(_Column("Source Location", width, firsts, is_left_aligned=True))
-    flops = [event.flops for event in events if event.flops]
+    flops = [event.flops for event in shown if event.flops]
     if with_flops and flops:
         scale, unit = flops_unit(min(flops))
         add(f"Total {unit}", [f"{event.flops * scale:8.3f}" if event.flops else "--" for event in shown])
@@ -166,7 +171,7 @@ def _write(
     sources: list[list[str]],
     header: str | None,
     limits: TableLimits,
-    totals: _Totals,
+    totals: TableTotals,
 ) -> str:
     rule = "".join("-" * column.width + _GAP for column in columns)
     double_rule = "=" * (len(rule) - len(_GAP))
