@@ -52,7 +52,8 @@ def _ops_directly_in(view: View, rows: Numbers) -> Numbers:
 
 
 def _steps_of_optimizers(view: View) -> tuple[Numbers, Numbers]:
-    """Rows of steps of optimizers: of many single ops, of ops on lists of tensors. None of them is fused."""
+    """Rows of steps of optimizers: of many single ops, of ops on lists of tensors. None of them is "
+    "fused."""
     rows = np.flatnonzero(view.where_name(lambda name: name.startswith("Optimizer.step#")))
     fused = view.holds(view.where_name(lambda name: name.startswith("aten::_fused_")))
     foreach = view.holds(view.where_name(lambda name: name.startswith("aten::_foreach_")))

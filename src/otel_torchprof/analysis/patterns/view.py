@@ -109,9 +109,9 @@ class View:
         inside: Mask = self.around(wanted) != NONE
         return inside
 
-    def sum_inside(self, values: Numbers | Mask) -> Numbers:
+    def sum_inside(self, values: Numbers) -> Numbers:
         """The sum of `values` over the event and all that it encloses."""
-        sums: Numbers = values.astype(np.int64)
+        sums: Numbers = values.copy()
         for level in self._levels:
             np.add.at(sums, self.parent[level], sums[level])
         return sums
@@ -126,8 +126,15 @@ class View:
 
     def holds(self, wanted: Mask) -> Mask:
         """Whether it encloses a wanted event."""
-        inside: Mask = self.sum_inside(wanted) > wanted
-        return inside
+        holds = np.zeros(len(self), dtype=bool)
+        last = np.empty(len(self), dtype=np.int64)
+        at = self.parent[wanted]
+        while len(at := at[(at != NONE) & ~holds[at]]):
+            holds[at] = True
+            # Of equal ones only the last goes on.
+            last[at] = np.arange(len(at))
+            at = self.parent[at[last[at] == np.arange(len(at))]]
+        return holds
 
     @cached_property
     def op_around(self) -> Numbers:
@@ -272,14 +279,14 @@ class View:
         call, work = self.launches
         launched = np.zeros(len(self), dtype=np.int64)
         np.add.at(launched, call, self.duration_ns[work])
-        return self.sum_inside(launched)
+        return self.sum_inside(launched) if len(call) else launched
 
     @cached_property
     def uses_device(self) -> Mask:
         """Whether it, or anything within it, called the interface of a device."""
         calls = self.of_kind(*_CALL_KINDS)
         calls[self.launches[0]] = True
-        return self.sum_inside(calls) > 0
+        return calls | self.holds(calls)
 
     def launched_by(self, work: Numbers) -> Numbers:
         """The innermost op that launched each piece of work, else the call itself; `NONE` = not known."""

@@ -1,0 +1,101 @@
+"""`otel-torchprof patterns` as users meet it: the table, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from otel_torchprof import cli
+from otel_torchprof.analysis.patterns import Need, own_patterns
+from otel_torchprof.recording import EventKind, RecordingBuilder
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def zeroing(tmp_path: Path) -> Path:
+    """Two steps of 10 ms, in each of which `[red]train` fills gradients with zeros for 2 ms."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    for number, start_ns in enumerate((0, 10 * MS)):
+        builder.add_step(start_ns, start_ns + 10 * MS, number)
+        name, place = "[red]train\x1b[2J", "/home/me/train.py:7"
+        builder.add_event(name, start_ns, start_ns + 9 * MS, overload=place, kind=EventKind.PYTHON)
+        scope = "Optimizer.zero_grad#SGD.zero_grad"
+        builder.add_event(scope, start_ns + MS, start_ns + 4 * MS, kind=EventKind.USER)
+        builder.add_event("aten::zero_", start_ns + MS, start_ns + 3 * MS)
+        builder.add_event("aten::mm", start_ns + 5 * MS, start_ns + 8 * MS)
+    path = tmp_path / "zeroing.tprof"
+    builder.finish().save(path)
+    return path
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    """One op."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    builder.add_event("aten::mm", 0, MS)
+    path = tmp_path / "sound.tprof"
+    builder.finish().save(path)
+    return path
+
+
+def test_the_table_says_what_where_and_how_to_mend_it(
+    zeroing: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["patterns", str(zeroing)]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == "severity confidence pattern where seen a step cost may save"
+    assert lines[1] == (
+        "high high gradients-zeroed /home/me/train.py:7 in [red]train\\x1b[2J, "
+        "Optimizer.zero_grad#SGD.zero_grad 2 fills with zeros in 2 calls of zero_grad "
+        "1.0 4.000 ms 2.000 ms to 4.000 ms"
+    )
+    assert "optimizer.zero_grad() # not zero_grad(set_to_none=False)" in lines
+    assert "growing-cat: needs shapes of inputs (record_shapes)" in lines
+
+
+def test_json_has_findings_and_what_was_not_checked(
+    zeroing: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["patterns", str(zeroing), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"findings", "not_checked"}
+    (finding,) = document["findings"]
+    assert (finding["pattern"], finding["severity"], finding["confidence"]) == (
+        "gradients-zeroed",
+        "high",
+        "high",
+    )
+    assert finding["where"] == {
+        "file": "/home/me/train.py",
+        "line": 7,
+        "function": "[red]train\x1b[2J",
+        "module": "",
+        "op": "Optimizer.zero_grad#SGD.zero_grad",
+    }
+    assert (finding["cost_ns"], finding["saving_ns"], finding["events"]) == (4 * MS, [2 * MS, 4 * MS], [1, 5])
+    held = {Need.STACKS, Need.STEPS}
+    lacking = {one.name for one in own_patterns() if set(one.needs) - held}
+    assert {one["pattern"] for one in document["not_checked"]} == lacking
+
+
+@pytest.mark.parametrize("level", ["low", "medium", "high"])
+def test_findings_fail_a_build_on_request(level: str, zeroing: Path, sound: Path) -> None:
+    assert cli.main(["patterns", str(zeroing), "--fail-on", level]) == 1
+    assert cli.main(["patterns", str(sound), "--fail-on", level]) == 0
+
+
+def test_a_sound_recording_has_no_findings(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["patterns", str(sound)]) == 0
+    assert capsys.readouterr().out.startswith("no findings\n\nnot checked:\n")
+
+
+def test_an_unknown_level_is_wrong_use(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_of_parser:
+        cli.main(["patterns", str(sound), "--fail-on", "severe"])
+    assert exit_of_parser.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
