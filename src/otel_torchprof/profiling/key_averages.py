@@ -27,6 +27,7 @@ class _Group:
     calls: int
     total_ns: int = 0
     self_ns: int = 0
+    is_merged: bool = False
 
 
 def key_averages(events: RecordedEvents, *, by_shapes: bool, by_overload: bool) -> list[FunctionEventAvg]:
@@ -82,7 +83,27 @@ class _RowAverages:
         for by_overload, wanted in ((self._by_overload, visible & ~is_python), (True, visible & is_python)):
             if wanted.any():
                 found += self._native_groups(by_overload, wanted)
-        return found
+        return self._merge_alike(found) if self._by_shapes else found
+
+    def _merge_alike(self, groups: list[_Group]) -> list[_Group]:
+        """Makes one of the groups whose shapes are written alike: a number and a tensor of no dimension."""
+        merged: dict[tuple[str, int, str], _Group] = {}
+        number_of = np.arange(self._group_count)
+        for group in groups:
+            shapes = str(self._events.event(group.first).input_shapes)
+            key = (group.name, int(self._recording.events.kind[group.first]), shapes)
+            kept = merged.setdefault(key, group)
+            if kept is not group:
+                number_of[self._members[group.first]] = self._members[kept.first]
+                kept.calls += group.calls
+                kept.self_ns += group.self_ns
+                kept.is_merged = True
+        is_in_group = self._group_of_row >= 0
+        self._group_of_row[is_in_group] = number_of[self._group_of_row[is_in_group]]
+        for group in merged.values():
+            if group.is_merged:  # one of them may lie in the other
+                group.total_ns = self._sum_of(group)(self._sums("time"))
+        return list(merged.values())
 
     def _native_groups(self, by_overload: bool, wanted: Any) -> list[_Group]:
         recording = self._recording
@@ -196,7 +217,7 @@ class _RowAverages:
             column = self._column(what)
             sums = np.zeros(self._group_count, dtype=np.int64)
             counted = self._group_of_row >= 0
-            if what in {"device", "memory", "device_memory"}:
+            if what in {"time", "device", "memory", "device_memory"}:
                 counted &= ~self._is_inside_same_group
             rows = np.flatnonzero(counted)
             np.add.at(sums, self._group_of_row[rows], column[rows])
@@ -210,6 +231,8 @@ class _RowAverages:
             flops = self._events.flops
             column[list(flops)] = list(flops.values())
             return column
+        if what == "time":
+            return rows.end_ns - rows.start_ns
         if what == "self_device":
             return rows.self_device_ns
         if what == "device":

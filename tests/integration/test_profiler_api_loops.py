@@ -1,0 +1,136 @@
+"""What is recorded of real programs: the same as torch's profiler records of the same loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch.profiler
+
+from otel_torchprof.profiler import ProfilerActivity, profile, record_function
+from tests.support.profiled_loops import LOOPS, Loop
+
+# Torch writes no tensors where an op takes optional ones.
+_OPTIONAL_TENSORS = {"aten::index", "aten::index_put_"}
+
+
+def record(make: Any, loop: Loop) -> Any:
+    loop()  # lazily made things are made
+    with make(activities=[ProfilerActivity.CPU], record_shapes=True, with_flops=True) as prof:
+        loop()
+    return prof
+
+
+def facts(prof: Any) -> Counter[Any]:
+    """What is the same whenever the loop runs, of each event."""
+    found: Counter[Any] = Counter()
+    for event in prof.profiler.kineto_results.events():
+        name = event.name()
+        if name.startswith("profiler::"):
+            continue
+        shapes = () if name in _OPTIONAL_TENSORS else (event.dtypes(), event.structured_input_shapes())
+        found[
+            name,
+            event.scope(),
+            event.sequence_nr() >= 0,
+            event.fwd_thread_id() if event.sequence_nr() >= 0 else 0,
+            event.is_user_annotation(),
+            event.is_async(),
+            str(event.shapes()),
+            str(event.structured_input_strides()) if shapes else "",
+            str(shapes),
+        ] += 1
+    return found
+
+
+def nested(prof: Any) -> Counter[tuple[str, str]]:
+    """Each event's name with that of what encloses it."""
+
+    def walk(node: Any, parent: str) -> Iterator[tuple[str, str]]:
+        if node.name.startswith("profiler::"):
+            return
+        yield parent, node.name
+        for child in node.children:
+            yield from walk(child, node.name)
+
+    roots = prof.profiler.kineto_results.experimental_event_tree()
+    return Counter(pair for root in roots for pair in walk(root, ""))
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_events_are_those_of_torch(make_loop: Callable[[], Loop]) -> None:
+    loop = make_loop()
+    theirs, ours = record(torch.profiler.profile, loop), record(profile, loop)
+    assert facts(ours) == facts(theirs)
+    assert nested(ours) == nested(theirs)
+    numbers = [
+        [
+            event.sequence_nr
+            for event in prof.events()
+            if event.sequence_nr >= 0 and event.scope == 1  # of backward ops
+        ]
+        for prof in (theirs, ours)
+    ]
+    for of_one in numbers:
+        of_one[:] = [number - min(of_one) for number in of_one]
+    assert numbers[0] == numbers[1]
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_times_add_up(make_loop: Callable[[], Loop]) -> None:
+    prof = record(profile, make_loop())
+    events = prof.events()
+    roots = [event for event in events if event.cpu_parent is None]
+    for event in events:
+        assert event.self_cpu_time_total >= 0
+        for child in event.cpu_children:
+            assert child.cpu_parent is event
+            assert event.time_range.start <= child.time_range.start
+            assert child.time_range.end <= event.time_range.end
+    whole = sum(event.cpu_time_total for event in roots)
+    assert sum(event.self_cpu_time_total for event in events) == pytest.approx(whole)
+    averages = prof.key_averages()
+    assert averages.self_cpu_time_total == pytest.approx(whole)
+    assert sum(average.count for average in averages) == len(events)
+    for average in averages:
+        of_name = [event for event in events if event.name == average.key]
+        assert average.count == len(of_name)
+        assert average.self_cpu_time_total == pytest.approx(sum(e.self_cpu_time_total for e in of_name))
+        # Recursion is not counted twice.
+        outermost = [event for event in of_name if average.key not in names_around(event)]
+        assert average.cpu_time_total == pytest.approx(sum(event.cpu_time_total for event in outermost))
+
+
+def names_around(event: Any) -> set[str]:
+    names: set[str] = set()
+    while event.cpu_parent is not None:
+        event = event.cpu_parent
+        names.add(event.name)
+    return names
+
+
+@pytest.mark.parametrize("make_loop", LOOPS)
+def test_averages_by_shape_are_those_of_the_events(make_loop: Callable[[], Loop]) -> None:
+    prof = record(profile, make_loop())
+    native = prof.key_averages(group_by_input_shape=True)
+    one_by_one = prof.events().key_averages(group_by_input_shapes=True)
+
+    def numbers(averages: Any) -> list[Any]:
+        return sorted((a.key, str(a.input_shapes), a.count, a.flops) for a in averages)
+
+    assert numbers(native) == numbers(one_by_one)
+    self_us = {(a.key, str(a.input_shapes)): a.self_cpu_time_total for a in one_by_one}
+    for average in native:
+        expected = self_us[average.key, str(average.input_shapes)]
+        assert average.self_cpu_time_total == pytest.approx(expected)
+
+
+def test_nested_calls_of_one_name_are_all_kept() -> None:
+    with profile() as prof, record_function("f"), record_function("f"), record_function("f"):
+        torch.ones(1)
+    (average,) = (average for average in prof.key_averages() if average.key == "f")
+    assert average.count == 3
+    (outermost,) = (event for event in prof.events() if event.name == "f" and event.cpu_parent is None)
+    assert average.cpu_time_total == outermost.cpu_time_total

@@ -1,0 +1,144 @@
+"""Small programs of many kinds, to be recorded by torch's profiler and by ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch import nn
+
+Loop = Callable[[], Any]
+
+
+def cnn() -> Loop:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5))
+    optimizer = torch.optim.Adam(model.parameters())
+    values = torch.randn(2, 3, 8, 8)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(values).sum().backward()
+        optimizer.step()
+
+    return step
+
+
+def rnn() -> Loop:
+    model, values = nn.LSTM(4, 5, 2), torch.randn(3, 2, 4)
+    return lambda: model(values)[0].sum().backward()
+
+
+def transformer() -> Loop:
+    model, values = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), torch.randn(2, 3, 8)
+    return lambda: model(values).sum().backward()
+
+
+def conv3d() -> Loop:
+    values, weight = torch.randn(1, 2, 4, 4, 4), torch.randn(3, 2, 2, 2, 2, requires_grad=True)
+    return lambda: torch.conv3d(values, weight).sum().backward()
+
+
+def sparse() -> Loop:
+    matrix = torch.eye(3).to_sparse()
+    return lambda: torch.sparse.mm(matrix, torch.ones(3, 3))
+
+
+def complex_numbers() -> Loop:
+    return lambda: torch.fft.fft(torch.randn(8, dtype=torch.complex64)).abs()
+
+
+def double_backward() -> Loop:
+    def step() -> None:
+        value = torch.randn(3, requires_grad=True)
+        (gradient,) = torch.autograd.grad((value**3).sum(), value, create_graph=True)
+        gradient.sum().backward()
+
+    return step
+
+
+def checkpoint() -> Loop:
+    model, values = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), torch.randn(2, 4)
+    run: Any = torch.utils.checkpoint.checkpoint
+    return lambda: run(model, values, use_reentrant=False).sum().backward()
+
+
+def inference_mode() -> Loop:
+    model, values = nn.Linear(4, 4), torch.randn(2, 4)
+
+    def step() -> None:
+        with torch.inference_mode():
+            model(values)
+
+    return step
+
+
+def autocast() -> Loop:
+    model, values = nn.Linear(4, 4), torch.randn(2, 4)
+
+    def step() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            model(values).sum().backward()
+
+    return step
+
+
+def vmap() -> Loop:
+    values = torch.randn(3, 4)
+    return lambda: torch.vmap(lambda value: value.sin() @ value)(values)
+
+
+def scopes() -> Loop:
+    def step() -> None:
+        with torch.autograd.profiler.record_function("outer"):
+            torch.ones(3).cos()
+            with torch.autograd.profiler.record_function("inner"):
+                torch.ones(3).sin()
+
+    return step
+
+
+def quantized() -> Loop:
+    return lambda: torch.quantize_per_tensor(torch.randn(3), 0.1, 0, torch.qint8).dequantize()
+
+
+def scripted() -> Loop:
+    with_loop = """
+def scripted(x):
+    # type: (Tensor) -> Tensor
+    for i in range(3):
+        x = x.relu() + i
+    return x
+"""
+    unit: Any = torch.jit.CompilationUnit(with_loop)
+    values = torch.randn(4)
+    return lambda: unit.scripted(values)
+
+
+def subclass() -> Loop:
+    class Tagged(torch.Tensor):
+        pass
+
+    values = torch.ones(3).as_subclass(Tagged)
+    return lambda: values.cos() + 1
+
+
+def custom_function() -> Loop:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, value: Any) -> Any:
+            return value * 2
+
+        @staticmethod
+        def backward(context: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+    values = torch.ones(3, requires_grad=True)
+    return lambda: Twice.apply(values).sum().backward()
+
+
+LOOPS = (
+    cnn, rnn, transformer, conv3d, sparse, complex_numbers, double_backward, checkpoint, inference_mode,
+    autocast, vmap, scopes, quantized, scripted, subclass, custom_function,
+)  # fmt: skip
