@@ -50,7 +50,7 @@ class alignas(64) ThreadBuffer {
       DropReason failure{};
       torch_thread_known_ = ensure_thread_record(op.torch_thread, failure);
     }
-    return begin(op, op.is_user != 0 ? EventKind::kUser : EventKind::kOp, op.is_async != 0 ? kFlagAsync : 0);
+    return begin(op, op.is_user != 0 ? EventKind::kUser : EventKind::kOp, 0);
   }
   // Likewise of any other event.
   OpRecord* begin_event(const EventStart& event) noexcept;

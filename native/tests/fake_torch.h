@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kCapBytes = 64ULL << 20U;
 struct FakeOp {
   char placeholder = 0;
 
-  void start(std::uint32_t slot, const char* name, const char* overload = "", bool is_async = false,
+  void start(std::uint32_t slot, const char* name, const char* overload = "",
              const std::vector<std::uint8_t>* inputs = nullptr) {
     torchprof_op_start op{};
     op.key = this;
@@ -29,7 +29,6 @@ struct FakeOp {
     op.overload = overload;
     op.sequence = -1;
     op.torch_thread = 7;
-    op.is_async = is_async ? 1 : 0;
     op.inputs = inputs != nullptr ? inputs->data() : nullptr;
     op.inputs_bytes = inputs != nullptr ? inputs->size() : 0;
     core_table().op_start(slot, &op);

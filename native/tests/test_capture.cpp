@@ -32,10 +32,9 @@ TEST_CASE("an op is recorded as it was reported") {
   op.key = &user;
   op.name = "mine";
   op.is_user = 1;
-  op.is_async = 1;
   op.inputs = nullptr;
   core_table().op_start(slot, &op);
-  core_table().op_end(slot, op.key, 0);
+  core_table().op_end(slot, op.key, 1);
   CHECK(capture.recorded() == 2);
   capture.stop();
 
@@ -244,9 +243,9 @@ TEST_CASE("inputs over their bound are left out, counted and flagged") {
   const std::vector<std::uint8_t> largest(kMaxInputsBytes, 1);
   const std::vector<std::uint8_t> too_large(kMaxInputsBytes + 1, 1);
   FakeOp op;
-  op.start(slot, "fits", "", false, &largest);
+  op.start(slot, "fits", "", &largest);
   op.end(slot);
-  op.start(slot, "too large", "", false, &too_large);
+  op.start(slot, "too large", "", &too_large);
   op.end(slot);
   capture.stop();
   const Recording recording = read(capture);

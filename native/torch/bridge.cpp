@@ -51,6 +51,7 @@ Observer on_start(const at::RecordFunction& fn) {
     if constexpr (Recorded != Inputs::kNone) {
       if (core->slot_active(Slot) != 0) inputs = inputs_of(fn, Recorded == Inputs::kIdentified);
     }
+    // Not whether it is asynchronous: that is said, if at all, after its start callbacks.
     const torchprof_op_start op{
         .key = &fn,
         .name = fn.name(),
@@ -60,7 +61,6 @@ Observer on_start(const at::RecordFunction& fn) {
         .forward_thread = fn.forwardThreadId(),
         .scope = static_cast<std::uint8_t>(fn.scope()),
         .is_user = fn.scope() == at::RecordScope::USER_SCOPE,
-        .is_async = fn.isAsync(),
         .inputs_cut = inputs.cut,
         .inputs = inputs.data,
         .inputs_bytes = inputs.size_bytes,

@@ -25,9 +25,8 @@ typedef struct torchprof_op_start {
   uint64_t forward_thread; /* 0 = none */
   uint8_t scope;           /* at::RecordScope */
   uint8_t is_user;         /* USER_SCOPE */
-  uint8_t is_async;
-  uint8_t inputs_cut;    /* inputs were cut to their bound */
-  const uint8_t* inputs; /* encoded inputs (docs/recording-format.md), NULL when none */
+  uint8_t inputs_cut;      /* inputs were cut to their bound */
+  const uint8_t* inputs;   /* encoded inputs (docs/recording-format.md), NULL when none */
   size_t inputs_bytes;
 } torchprof_op_start;
 

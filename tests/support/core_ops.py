@@ -20,7 +20,6 @@ class _OpStart(ctypes.Structure):
         ("forward_thread", ctypes.c_uint64),
         ("scope", ctypes.c_uint8),
         ("is_user", ctypes.c_uint8),
-        ("is_async", ctypes.c_uint8),
         ("inputs_cut", ctypes.c_uint8),
         ("inputs", ctypes.c_char_p),
         ("inputs_bytes", ctypes.c_size_t),
