@@ -19,7 +19,7 @@ def make_pictures() -> TensorDataset:
 
 def make_model() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 8, kernel_size=3, padding=1),
+        nn.Conv2d(1, 8, kernel_size=3, padding=1, bias=False),
         nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.MaxPool2d(2),

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from otel_torchprof.analysis.patterns import Level
+from otel_torchprof import profile
+from otel_torchprof.analysis.patterns import Level, report_all_anti_patterns
 from tests.support.pattern_findings import STEPS, findings_of, only
 
 
@@ -127,6 +128,16 @@ def test_anomaly_detection_left_on() -> None:
     assert {one.confidence for one in found} == {Level.HIGH}
     assert sum(one.cost_ns for one in found) > 0
     assert findings_of(checks_the_loss, "anomaly-detection-on") == []
+
+
+def test_a_profile_knows_its_patterns(capsys: pytest.CaptureFixture[str]) -> None:
+    training = Training(sgd)
+    with profile(with_stack=True) as prof:
+        training.backward()
+        training.optimizer.zero_grad(set_to_none=False)
+    assert "gradients-zeroed" in {finding.pattern for finding in prof.patterns().findings}
+    report_all_anti_patterns(prof)
+    assert "Gradients are filled with zeros instead of dropped" in capsys.readouterr().out
 
 
 def test_collecting_garbage_in_each_step() -> None:

@@ -19,6 +19,7 @@ from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, C
 from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL, StepDetails
 
 if TYPE_CHECKING:
+    from otel_torchprof.analysis.patterns import PatternReport
     from otel_torchprof.profiling.event_list import EventList
     from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
     from otel_torchprof.profiling.recorded_event import RecordedEvent
@@ -207,6 +208,16 @@ class TraceProfile:
             RuntimeError: no cycle has ended.
         """
         return self._finished().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+
+    def patterns(self) -> PatternReport:
+        """What makes the program slow, in the latest cycle that has ended: see `find_patterns`.
+
+        Raises:
+            RuntimeError: no cycle has ended.
+        """
+        from otel_torchprof.analysis.patterns import find_patterns
+
+        return find_patterns(self.recording)
 
     def export_chrome_trace(self, path: str | os.PathLike[str], use_python_export: bool = False) -> None:
         """Write the latest cycle that has ended as a Chrome trace, for Perfetto and others.

@@ -4,6 +4,7 @@
 One module a family of patterns; docs/patterns.md lists them, and how another package adds one.
 """
 
+from otel_torchprof.analysis.patterns.anti_pattern_report import report_all_anti_patterns, rows_named
 from otel_torchprof.analysis.patterns.finding import (
     Finding,
     Level,
@@ -31,4 +32,6 @@ __all__ = [
     "find_patterns",
     "own_patterns",
     "pattern",
+    "report_all_anti_patterns",
+    "rows_named",
 ]

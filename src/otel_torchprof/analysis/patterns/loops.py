@@ -36,7 +36,8 @@ _HEAVY = ("mm", "conv", "linear", "matmul", "lstm", "gru", "rnn", "attention", "
 def for_loop_indexing(view: View) -> Iterator[Match]:
     rows, group = view.op_sequences
     is_select = view.named("aten::select")[rows]
-    wanted = ~(view.in_data_loader | view.in_backward)[rows]
+    # What an op runs within itself is no loop of the program.
+    wanted = (view.is_outermost_op & ~view.in_data_loader & ~view.in_backward)[rows]
     place = np.flatnonzero(is_select)
     if len(place) < _MIN_REPEATS:
         return

@@ -19,6 +19,10 @@ What makes a program slow, where in its code, and what mending it may save. Gene
 
     from otel_torchprof.analysis.patterns import find_patterns
     report = find_patterns(recording)           # report.findings, report.not_checked
+    report = prof.patterns()                    # of a profile
+
+`report_all_anti_patterns(prof, should_benchmark, print_enable, json_report_dir)` prints and writes what the
+function of that name in `torch.profiler._pattern_matcher` does.
 
 A finding says where (function, `file:line` of its definition, module, op), which events show it, how often
 it is in a step, the time it costs in all that was recorded and the least and most that mending saves of it.
