@@ -11,6 +11,10 @@ class FormattedTimesMixin:
     """Times per call and as text, from `*_time_total` (microseconds) and `count`."""
 
     count: int
+    # Torch's tables write shares here; ours change nothing, so that they stay unknown.
+    self_cpu_percent = -1
+    total_cpu_percent = -1
+    total_device_percent = -1
 
     def _time(self, name: str) -> float:
         value: float = getattr(self, name)
