@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
+# Older exporters wait as long as this for an export in progress before they end it.
+_SHUTDOWN_TIMEOUT_MS = 250.0
+
 
 class MetricStream:
     """Hands metrics to one exporter as it prefers them. Raises nothing.
@@ -57,7 +60,7 @@ class MetricStream:
             self._closed = True
         try:
             with kept_logs(self.exporter):
-                self.exporter.shutdown()
+                self.exporter.shutdown(timeout_millis=_SHUTDOWN_TIMEOUT_MS)
         except Exception as error:
             self._log.warn("shutdown", f"{type(self.exporter).__name__} did not shut down: {error}")
 
