@@ -168,6 +168,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 prometheus_port=settings.prometheus_port,
                 prometheus_host=settings.prometheus_host,
                 local_rank=lambda: sink.identity.local_rank,
+                is_one_of_many=sink.identity.world_size > 1,
             )
 
         self._sink = sink

@@ -39,6 +39,8 @@ class MetricExport:
         resource: asked for at each export: the rank may become known late.
         interval_s: seconds between two exports.
         timeout_s: seconds that exporters are told they may take.
+        first_share: of the interval, after which the first export is made: ranks that begin together should
+            not export together.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class MetricExport:
         *,
         interval_s: float,
         timeout_s: float,
+        first_share: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
         unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -57,6 +60,7 @@ class MetricExport:
         self._resource = resource
         self._interval_s = interval_s
         self._timeout_s = timeout_s
+        self._first_share = first_share
         self._clock = clock
         self._unix_ns = unix_ns
         self._log = ReasonLog(_logger)
@@ -145,7 +149,7 @@ class MetricExport:
 
     def _run(self) -> None:
         self._opened_streams()
-        next_export = self._clock() + self._interval_s
+        next_export = self._clock() + self._interval_s * self._first_share
         while True:
             with self._changed:
                 if not self._closing and not self._is_asked():

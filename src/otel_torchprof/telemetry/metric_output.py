@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ class MetricOutput:
         prometheus_port: to listen on, plus `local_rank`; None unless `environ` names Prometheus.
         prometheus_host: the address to listen on.
         local_rank: of this process on its machine.
+        is_one_of_many: whether other ranks export at the same time.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class MetricOutput:
         prometheus_port: int | None = None,
         prometheus_host: str = "127.0.0.1",
         local_rank: Callable[[], int] = lambda: 0,
+        is_one_of_many: bool = False,
     ) -> None:
         self._collect = collect
         self._resource = resource
@@ -71,6 +74,7 @@ class MetricOutput:
                 resource,
                 interval_s=read_export_interval_s(environ),
                 timeout_s=read_export_timeout_s(environ),
+                first_share=random.random() if is_one_of_many else 1.0,
             )
         self._port = prometheus_port
         if prometheus_port is None and names_prometheus(environ):

@@ -68,6 +68,22 @@ def test_it_exports_on_its_timer_on_a_thread_of_its_own() -> None:
     assert "otel-torchprof-metrics" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_the_first_export_may_come_earlier_than_the_others() -> None:
+    exporter = KeepingExporter()
+    export = MetricExport(
+        Calls(),
+        lambda: [exporter],
+        lambda: Resource({}),
+        interval_s=1_000_000.0,
+        timeout_s=30.0,
+        first_share=1e-9,
+    )
+    export.start()
+    exporter.wait_for_exports(1)
+    assert export.shutdown(LONG_S)
+    assert exported_calls(exporter) == [1, 2]
+
+
 def test_shutdown_exports_once_more_and_only_once() -> None:
     exporter = KeepingExporter()
     export = make_export(exporter)
