@@ -8,7 +8,6 @@ import sys
 # Ends in `/torch/nn/modules/linear.py:130`, or begins with `torch/` as torch.profiler cuts paths short.
 _LIBRARY = re.compile(
     r"(?:^|/(?:site|dist)-packages/)(?:torch|otel_torchprof|numpy)/"
-    r"|/src/otel_torchprof/"
     r"|/lib/python[0-9.]+/(?!site-packages/|dist-packages/)"
     r"|^<"
 )
