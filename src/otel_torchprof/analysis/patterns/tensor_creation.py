@@ -33,6 +33,7 @@ _TUNING_GUIDE = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide
     example='torch.zeros(100, 100, device="cuda")  # not torch.zeros(100, 100).to("cuda")',
     limits="Tensors made earlier than right before the copy are not seen.",
     url=f"{_TUNING_GUIDE}#create-tensors-directly-on-the-target-device",
+    explains=("pageable-copy",),
 )
 def extra_device_copy(view: View) -> Iterator[Match]:
     copies = view.of_kind(EventKind.MEMCPY) & view.where_name(lambda name: "HtoD" in name)

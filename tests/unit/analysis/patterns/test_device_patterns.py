@@ -233,6 +233,16 @@ def test_the_first_steps_may_fill_the_cache() -> None:
     assert find_patterns(program.finish()).findings == ()
 
 
+def test_what_need_not_be_copied_need_not_be_pinned() -> None:
+    program = DeviceProgram()
+    for _ in range(STEPS):
+        with program.step():
+            program.call("aten::zeros", [512, 1024])
+            move(program, [512, 1024], COPY_PAGEABLE, 2 * MIB)
+    (found,) = find_patterns(program.finish()).findings
+    assert (found.pattern, found.also) == ("extra-device-copy", ("pageable-copy",))
+
+
 def test_norms_read_back_one_by_one_are_not_said_twice() -> None:
     def step(program: DeviceProgram) -> None:
         for _ in range(12):
