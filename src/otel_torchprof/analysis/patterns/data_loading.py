@@ -78,7 +78,8 @@ def data_loader_starves(view: View) -> Iterator[Match]:
 def data_loader_workers_respawned(view: View) -> Iterator[Match]:
     is_python = view.of_kind(EventKind.PYTHON)
     makes = is_python & view.where_name(lambda name: name.split(".")[-1] == "_get_iterator")
-    starts = is_python & view.where_name(lambda name: name == "BaseProcess.start")
+    starts = is_python & view.where_name(lambda name: name.split(".")[-1] == "start")
+    starts &= view.where_overload(lambda place: "multiprocessing/process.py:" in place)
     rows = np.flatnonzero(makes & view.holds(starts))
     places = [(place.file, place.function) for place in view.places(rows)]
     for place in sorted(set(places)):

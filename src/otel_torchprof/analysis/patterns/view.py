@@ -62,12 +62,17 @@ class View:
 
     def where_name(self, wanted: Callable[[str], object]) -> Mask:
         """Whether the name of the event is wanted; each name is asked for once."""
+        return self._where(wanted, self.recording.name)
+
+    def where_overload(self, wanted: Callable[[str], object]) -> Mask:
+        """Whether what goes with the name is wanted: of a Python function `file:line`."""
+        return self._where(wanted, self.recording.overload_name)
+
+    def _where(self, wanted: Callable[[str], object], text: Callable[[int], str]) -> Mask:
         is_wanted = np.zeros(self.recording.name_count, dtype=bool)
-        is_wanted[self._used_names] = [
-            bool(wanted(self.recording.name(name_id))) for name_id in self._used_names.tolist()
-        ]
-        named: Mask = is_wanted[self.events.name]
-        return named
+        is_wanted[self._used_names] = [bool(wanted(text(name_id))) for name_id in self._used_names.tolist()]
+        chosen: Mask = is_wanted[self.events.name]
+        return chosen
 
     def named(self, *names: str) -> Mask:
         return self.where_name(set(names).__contains__)
