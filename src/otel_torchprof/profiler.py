@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -233,13 +234,19 @@ class profile(TraceProfile):
 
 
 class _ProfileCycles:
-    """What the cycles of a profile do to it."""
+    """What the cycles of a profile do to it. It does not keep the profile: one that is dropped stops."""
 
     def __init__(self, owner: profile) -> None:
-        self._owner = owner
+        self._find_owner = weakref.ref(owner)
         self._is_first_step_of_cycle = False
         self._has_ended_step = False
         self._is_empty = False
+
+    @property
+    def _owner(self) -> profile:
+        owner = self._find_owner()
+        assert owner is not None  # it is its methods that get here
+        return owner
 
     def prepare(self) -> None:
         self._owner.prepare_trace()
