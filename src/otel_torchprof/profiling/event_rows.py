@@ -130,7 +130,8 @@ class EventRows:
     def total_device_ns(self) -> Numbers:
         """By number, `self_device_ns` of it and all in it."""
         totals: Numbers = self.self_device_ns.copy()
-        for number in np.flatnonzero(self.self_device_ns[: self.first_step] & ~self._is_device_row):
+        launched = (self.self_device_ns[: self.first_step] != 0) & ~self._is_device_row
+        for number in np.flatnonzero(launched).tolist():
             above = int(self.parent[number])
             while above >= 0:
                 totals[above] += self.self_device_ns[number]
