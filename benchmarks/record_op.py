@@ -37,7 +37,7 @@ def run(quick: bool) -> list[Row]:
         figures = paired(lambda: added_ns(ours, blocks), lambda: added_ns(anchor, blocks), repeats)
         return figures.a, figures.b
 
-    with _empty_callback() as empty_callback:
+    with compiled_empty_callback() as empty_callback:
         ours, empty = measure(_ours_with(), empty_callback)
     ours_beside_kineto, kineto = measure(_ours_with(), _kineto_with())
     extras = {
@@ -110,7 +110,7 @@ def _kineto_with(**options: Any) -> Recorder:
 
 
 @contextlib.contextmanager
-def _empty_callback() -> Iterator[Recorder]:
+def compiled_empty_callback() -> Iterator[Recorder]:
     """Compiles and loads the empty callback, and yields what switches it on and off."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "empty_callback.so"
