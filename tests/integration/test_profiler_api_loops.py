@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 import torch.profiler
 
-from otel_torchprof.profiler import ProfilerActivity, profile, record_function
+from otel_torchprof.profiler import ProfilerActivity, profile, record_function, schedule
 from tests.support.profiled_loops import LOOPS, Loop
 
 # Torch writes no tensors where an op takes optional ones.
@@ -134,3 +135,31 @@ def test_nested_calls_of_one_name_are_all_kept() -> None:
     assert average.count == 3
     (outermost,) = (event for event in prof.events() if event.name == "f" and event.cpu_parent is None)
     assert average.cpu_time_total == outermost.cpu_time_total
+
+
+@pytest.mark.parametrize("by_shape", [False, True])
+def test_everything_at_once_adds_up(by_shape: bool) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    prof = profile(
+        activities=[ProfilerActivity.CPU],
+        schedule=schedule(wait=0, warmup=0, active=2, repeat=1),
+        record_shapes=True,
+        profile_memory=True,
+        with_stack=True,
+        with_modules=True,
+        with_flops=True,
+    )
+    with prof:
+        for _ in range(2):
+            with record_function("work"):
+                model(torch.randn(2, 3)).sum().backward()
+            prof.step()
+    events, averages = prof.events(), prof.key_averages(group_by_input_shape=by_shape)
+    assert sum(average.count for average in averages) == len(events)
+    for sum_of in ("self_cpu_time_total", "self_cpu_memory_usage", "flops"):
+        of_averages = sum(getattr(average, sum_of) for average in averages)
+        assert of_averages == pytest.approx(sum(getattr(event, sum_of) for event in events)), sum_of
+    assert all(event.self_cpu_time_total >= 0 for event in events)
+    names = {average.key for average in averages}
+    assert {"ProfilerStep*", "work", "nn.Module: Linear", "aten::addmm"} <= names
+    assert any(re.search(r"linear\.py\(\d+\): Linear\.forward$", name) for name in names)
