@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+import torch.utils.data
 from torch import nn
 
 Loop = Callable[[], Any]
@@ -138,7 +139,51 @@ def custom_function() -> Loop:
     return lambda: Twice.apply(values).sum().backward()
 
 
+def forked_script() -> Loop:
+    source = """
+def child(x):
+    # type: (Tensor) -> Tensor
+    return x.relu()
+
+def forked(x):
+    # type: (Tensor) -> Tensor
+    future = torch.jit.fork(child, x)
+    return torch.jit.wait(future) + 1
+"""
+    unit: Any = torch.jit.CompilationUnit(source)
+    values = torch.ones(3)
+    return lambda: unit.forked(values)
+
+
+def compiled() -> Loop:
+    values = torch.ones(4, 4)
+    run: Any = torch.compile(lambda value: (value.sin() + value.cos()) @ value, backend="aot_eager")
+    return lambda: run(values)
+
+
+def embedding_bag() -> Loop:
+    model = nn.EmbeddingBag(5, 3)
+    return lambda: model(torch.tensor([1, 2]), torch.tensor([0])).sum().backward()
+
+
+class _Squares(torch.utils.data.Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.ones(2) * index**2
+
+
+def data_loader() -> Loop:
+    def step() -> None:
+        for batch in torch.utils.data.DataLoader(_Squares(), batch_size=2, num_workers=1):
+            batch.cos()
+
+    return step
+
+
 LOOPS = (
+    compiled, embedding_bag, data_loader,
     cnn, rnn, transformer, conv3d, sparse, complex_numbers, double_backward, checkpoint, inference_mode,
     autocast, vmap, scopes, quantized, scripted, subclass, custom_function,
 )  # fmt: skip
