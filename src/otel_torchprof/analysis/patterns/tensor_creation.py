@@ -87,6 +87,10 @@ def tensor_from_list(view: View) -> Iterator[Match]:
     is_list &= view.is_at(view.named("aten::detach_"), ends)
     rows, first, last = lifts[is_list], makes[is_list], ends[is_list]
     cost_ns: Numbers = view.events.end_ns[last] - view.events.start_ns[first]
+    # The type and sizes are looked for in the list before the first op: the call itself knows of that.
+    calls = view.of_kind(EventKind.PYTHON_C) & view.where_name(lambda name: name.split(".")[-1] == "tensor")
+    call = view.around(calls)[rows]
+    cost_ns = np.where(call != NONE, view.duration_ns[call], cost_ns)
     if len(rows) >= _MIN_CALLS and cost_ns.sum() >= _MIN_SHARE * view.window_ns:
         detail = f"{len(rows)} tensors out of Python lists"
         yield Match(rows, Level.HIGH, detail, cost_ns=cost_ns, saving=(0.7, 1.0))
