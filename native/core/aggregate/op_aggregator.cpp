@@ -51,7 +51,8 @@ OpAggregator::OpAggregator(std::size_t max_names, bool with_durations)
 
 OpAggregator::~OpAggregator() {
   if (lost_in_fork() || !Registry::instance().release_counts(*shared_)) {
-    static_cast<void>(shared_.release());  // a thread may still write to it, or was when this process began
+    // A thread may still write to it, or was when this process began.
+    [[maybe_unused]] const SharedCounts* const leaked = shared_.release();
   }
 }
 
