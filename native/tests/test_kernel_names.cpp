@@ -47,11 +47,12 @@ TEST_CASE("a short mangled name that stands for gigabytes is not written out") {
 }
 
 TEST_CASE("names of libraries stay readable") {
+  constexpr const char* kLong =
+      "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_kernel__5x_"
+      "cublas";
   for (const char* name :
        {"ampere_sgemm_128x64_tn", "cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8",
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_kernel__5x_"
-        "cublas",
-        "sm80_xmma_gemm_f16f16f16f16f32f32_f16f32_f32_nn_n",
+        kLong, "sm80_xmma_gemm_f16f16f16f16f32f32_f16f32_f32_nn_n",
         "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1",
         "triton_red_fused_add_mean_mul_pow_rsqrt_1", "cudnn::bn_fw_tr_1C11_kernel_NCHW", "max_pool_2d",
         "layer_01"}) {
