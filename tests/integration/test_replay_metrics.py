@@ -186,7 +186,11 @@ def test_what_is_no_port(port: str, path: str, capsys: pytest.CaptureFixture[str
 @contextmanager
 def replaying(path: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A replay that is scraped, and the first line it prints."""
-    command = "import sys; from otel_torchprof.cli import main; sys.exit(main())"
+    # A background job of a shell ignores interrupts, and so do its children.
+    command = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from otel_torchprof.cli import main; sys.exit(main())"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", command, "replay", path, "--metrics", "--prometheus-port", "0", *arguments],
         stdout=subprocess.PIPE,
