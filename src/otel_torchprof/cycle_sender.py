@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
+import weakref
 
 from otel_torchprof.config import Settings
 from otel_torchprof.recording import Recording
@@ -30,7 +30,8 @@ class CycleSender:
             max_trace_bytes=settings.max_trace_bytes,
             min_span_duration_ns=round(settings.min_span_duration_us * 1_000),
         )
-        atexit.register(self._sink.shutdown, timeout_s)
+        # When nobody can send any more, or at exit: its thread must not stay for as long as the program.
+        weakref.finalize(self, self._sink.shutdown, timeout_s)
 
     def send(self, recording: Recording) -> bool:
         """Sends a recording; False, and a line in the log, when it did not go out in time."""

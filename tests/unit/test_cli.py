@@ -217,6 +217,7 @@ def test_an_interrupt_is_no_traceback() -> None:
     script = (
         "import signal, sys\n"
         "from otel_torchprof import cli, cli_info\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def load(path):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
         "cli_info.load = load\n"
