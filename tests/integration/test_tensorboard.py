@@ -66,8 +66,6 @@ def record_loop(folder: Path) -> tuple[Path, Path]:
     return only_file(folder / "run"), folder / "kineto.pt.trace.json"
 
 
-# Its first step would be lost to a warm-up.
-@pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 def test_the_views_of_one_loop_are_those_of_kinetos_export(tmp_path: Path) -> None:
     (data, profile), (kinetos_data, kinetos_profile) = map(read_views, record_loop(tmp_path))
     assert [view.name for view in profile.views] == [view.name for view in kinetos_profile.views]
