@@ -26,6 +26,7 @@ _WITHOUT_CUDA = 4
 _HOOK_INPUTS = 1
 _HOOK_IDENTITIES = 2
 _CAPTURE_SLOTS = 4
+_COUNTING = -1  # stands for counting among the slots
 
 
 class _BridgeTable(ctypes.Structure):
@@ -81,6 +82,8 @@ class Bridge:
         # Held across a fork, so that no thread is inside torch's list of callbacks when it is copied.
         # A signal handler may stop a capture while its own thread starts or stops one.
         self._lock = threading.RLock()
+        # Whose callbacks this process has from its parent, and must not remove.
+        self._inherited: set[int] = set()
         os.register_at_fork(
             before=self._lock.acquire,
             after_in_parent=self._lock.release,
@@ -100,6 +103,7 @@ class Bridge:
         """
         flags = _HOOK_INPUTS * record_inputs | _HOOK_IDENTITIES * (record_inputs and record_identities)
         with self._lock:
+            self._inherited.discard(slot)
             code = self._table.enable(slot, flags)
         if code:
             raise BridgeUnavailable(
@@ -109,7 +113,8 @@ class Bridge:
     def disable(self, slot: int) -> None:
         """Removes the callbacks of a capture slot; without any it does nothing."""
         with self._lock:
-            self._table.disable(slot)
+            if slot not in self._inherited:
+                self._table.disable(slot)
 
     def enable_memory(self, slot: int) -> None:
         """Reports what the CPU allocator does to a capture slot.
@@ -153,6 +158,7 @@ class Bridge:
             BridgeUnavailable: torch refused them.
         """
         with self._lock:
+            self._inherited.discard(_COUNTING)
             code = self._table.enable_counting()
         if code:
             raise BridgeUnavailable(f"torch refused the callbacks that count ops (code {code})")
@@ -160,13 +166,15 @@ class Bridge:
     def disable_counting(self) -> None:
         """Removes them; without any it does nothing."""
         with self._lock:
-            self._table.disable_counting()
+            if _COUNTING not in self._inherited:
+                self._table.disable_counting()
 
     def _after_fork_in_child(self) -> None:
-        # Captures and counts stay with the parent: without them the callbacks only cost time.
-        self._table.disable_counting()
+        # Captures and counts stay with the parent. Callbacks that it had stay registered, though with nothing
+        # to report to: another of its threads may have held the lock that torch takes to remove one, and in
+        # this process nobody would ever release it.
+        self._inherited = {_COUNTING, *range(_CAPTURE_SLOTS)}
         for slot in range(_CAPTURE_SLOTS):
-            self._table.disable(slot)
             self._table.disable_memory(slot)
         self._lock.release()
 
