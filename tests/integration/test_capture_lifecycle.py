@@ -174,6 +174,48 @@ def test_a_forked_child_records_nothing_into_the_parents_file(path: Path) -> Non
     assert printed.splitlines() == ["False 0", "3", f"True {len(recording)}"]
 
 
+def test_a_forked_child_leaves_torchs_list_of_callbacks_alone_until_it_records(path: Path) -> None:
+    """Removing one takes a lock that another thread of the parent may have held at the fork, for ever."""
+    printed = succeed(
+        """
+        from otel_torchprof.recorder.bridge import load_bridge
+        from otel_torchprof.recorder.op_counts import OpCounts
+
+        bridge = load_bridge()
+        asked = []
+        class Watched:
+            def __init__(self, table): self.table = table
+            def __getattr__(self, name):
+                asked.append(name)
+                return getattr(self.table, name)
+        bridge._table = Watched(bridge._table)
+
+        capture, counts = Capture(path), OpCounts()
+        capture.start()
+        counts.start()
+        asked.clear()
+        child = os.fork()
+        if child == 0:
+            torch.ones(1)
+            capture.stop()
+            counts.stop()
+            print([name for name in asked if "memory" not in name])
+            own = Capture(path + ".child")
+            own.start()
+            torch.ones(1)
+            print(own.recorded)
+            own.stop()
+            sys.stdout.flush()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        counts.stop()
+        capture.stop()
+        """,
+        path,
+    )
+    assert printed.splitlines() == ["[]", "3"]
+
+
 def test_fork_while_threads_record(path: Path) -> None:
     succeed(
         """
