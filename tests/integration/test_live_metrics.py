@@ -151,7 +151,13 @@ def test_counters_of_recorded_steps_add_up(
     instrumentor.instrument(
         schedule=EVERY_STEP, counters="page-faults", span_exporter=spans, metric_exporter=exporter
     )
-    train(3)
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter])
+    kept = []
+    for _ in range(3):
+        kept.append(torch.ones(2**20))  # kept, so each is memory that was never touched
+        (parameter * kept[-1]).sum().backward()
+        optimizer.step()
     instrumentor.uninstrument()
     (point,) = last_metrics(exporter)[CPU_COUNT].data_points
     assert dict(point.attributes) == {CPU_COUNTER: "page-faults"}

@@ -158,7 +158,10 @@ def test_nothing_is_wrong(program: Callable[[], Program]) -> None:
 def test_loading_with_workers_is_well() -> None:
     samples = TensorDataset(torch.randn(64, 3, 32, 32), torch.randint(10, (64,)))
     loader = DataLoader(samples, batch_size=16, num_workers=1, persistent_workers=True)
-    model = nn.Sequential(nn.Conv2d(3, 32, 5), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+    # Taking over a batch costs a talk with the worker: a step must be long beside that on a busy machine too.
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 64, 5), nn.ReLU(), nn.Conv2d(64, 64, 5), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+    )
     model(samples.tensors[0][:2])
     optimizer = torch.optim.SGD(model.parameters(), 0.01, fused=True)
 
