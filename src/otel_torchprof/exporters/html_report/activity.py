@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,21 @@ from otel_torchprof.recording import Recording, Track, TrackKind
 
 MAX_LANES = 32
 BUCKETS = 300
+NO_LANE = -1
 
 
-def lanes(recording: Recording) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """Attributes:
+    columns: `lanes` with their `name`, `stream`, `events`, `busy_ns` and `percent`; how many were `left_out`.
+    lane_of_track: indexes into `lanes`, `NO_LANE` where a track has none.
+    """
+
+    columns: dict[str, Any]
+    lane_of_track: npt.NDArray[np.int64]
+
+
+def activity(recording: Recording) -> Activity:
     """The busiest threads and streams: how busy in each of `BUCKETS` parts of the recording, in percent.
 
     A thread is busy while it is in an event, a stream while a kernel or a copy runs.
@@ -36,7 +49,9 @@ def lanes(recording: Recording) -> dict[str, Any]:
     busy.sort(key=lambda lane: -lane[2].total_ns)
     kept = sorted(busy[:MAX_LANES], key=lambda lane: (tracks[lane[0]].kind, lane[0]))
     edges = _edges(recording)
-    return {
+    lane_of_track = np.full(len(tracks), NO_LANE, dtype=np.int64)
+    lane_of_track[[index for index, _events, _coverage in kept]] = np.arange(len(kept))
+    columns = {
         "lanes": [
             {
                 "name": _lane_name(tracks[index]),
@@ -49,6 +64,21 @@ def lanes(recording: Recording) -> dict[str, Any]:
         ],
         "left_out": len(busy) - len(kept),
     }
+    return Activity(columns, lane_of_track)
+
+
+def buckets_with(recording: Recording, rows: npt.NDArray[np.int64]) -> list[list[int]]:
+    """First and last of each run of buckets that some events reach into."""
+    edges = _edges(recording)[1:-1]
+    first = np.searchsorted(edges, recording.events.start_ns[rows], side="right")
+    last = np.searchsorted(edges, recording.events.end_ns[rows], side="left")
+    change = np.zeros(BUCKETS + 1, dtype=np.int64)
+    np.add.at(change, first, 1)
+    # What has no length lies in the bucket that it begins in.
+    np.add.at(change, np.maximum(first, last) + 1, -1)
+    inside = np.concatenate([[0], (np.cumsum(change) > 0).astype(np.int64)])
+    bounds = np.flatnonzero(np.diff(inside)).reshape(-1, 2)
+    return [[begin, end - 1] for begin, end in bounds.tolist()]
 
 
 def _edges(recording: Recording) -> npt.NDArray[np.int64]:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.analysis.merged_stacks import NO_NODE, merge_stacks, nearest
+from otel_torchprof.analysis.merged_stacks import NO_NODE, MergedStacks, merge_stacks, nearest
 from otel_torchprof.exporters.html_report.names import NameGroups, UsedNames
 from otel_torchprof.recording import Recording
 
 MAX_FRAMES = 4000
 _MAX_DEPTH = 400
 OTHER = -1  # in place of a name: what was folded
+NO_FRAME = -1
 Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +33,44 @@ class _Frames:
     device_ns: Numbers  # likewise, of the device work launched there
 
 
+@dataclass(frozen=True, eq=False)
+class FlameGraph:
+    """Columns of frames, callers before what they call and wide ones before narrow ones.
+
+    Attributes:
+        columns: `parent` (index, -1 = outermost), `name` (-1: `folded` stacks too narrow to keep), `kind`,
+            `calls`, `self_ns`, `time_ns`, `device_ns`, `folded`; and the number of distinct `stacks`.
+        frame_of_row: the innermost frame that is there for the event, `NO_FRAME` where none is.
+    """
+
+    columns: dict[str, Any]
+    frame_of_row: Numbers
+
+
 def flame_graph(
     recording: Recording, groups: NameGroups, used: UsedNames, rows: Numbers, device_ns: Numbers
-) -> dict[str, Any]:
-    """Columns of frames, callers before what they call and wide ones before narrow ones.
+) -> FlameGraph:
+    """The stacks of some events.
 
     Args:
         rows: the events to show.
         device_ns: by row, the device work that the event launched itself.
-
-    Returns:
-        `parent` (index, -1 = outermost), `name` (-1: `folded` stacks too narrow to keep), `kind`, `calls`,
-        `self_ns`, `time_ns`, `device_ns`, `folded`; and the number of distinct `stacks`.
     """
-    frames = _merge(recording, groups, rows, device_ns)
-    columns = _order(_fold(frames))
-    columns["name"] = [OTHER if name == OTHER else used.numbers([name])[0] for name in columns["name"]]
-    return {**columns, "stacks": len(frames.parent)}
-
-
-def _merge(recording: Recording, groups: NameGroups, rows: Numbers, device_ns: Numbers) -> _Frames:
     tree = recording.tree()
     name_of_row = groups.group_of_id[recording.events.name]
     stacks = merge_stacks(tree.parent, name_of_row, rows, _MAX_DEPTH)
-    self_ns = stacks.sum_of_rows(tree.self_ns)
+    frames = _frames(recording, stacks, device_ns)
+    kept = _kept(frames)
+    columns, place = _order(_fold(frames, kept))
+    columns["name"] = [OTHER if name == OTHER else used.numbers([name])[0] for name in columns["name"]]
+    # The last entries stand for what has no node or no frame.
+    number = np.append(np.cumsum(kept) - 1, NO_FRAME)
+    frame_of_node = np.append(place, NO_FRAME)[number[np.append(nearest(frames.parent, kept), NO_NODE)]]
+    return FlameGraph({**columns, "stacks": len(stacks)}, frame_of_node[stacks.node_of_row])
+
+
+def _frames(recording: Recording, stacks: MergedStacks, device_ns: Numbers) -> _Frames:
+    self_ns = stacks.sum_of_rows(recording.tree().self_ns)
     return _Frames(
         parent=stacks.parent,
         name=stacks.name,
@@ -66,13 +82,18 @@ def _merge(recording: Recording, groups: NameGroups, rows: Numbers, device_ns: N
     )
 
 
-def _fold(frames: _Frames) -> dict[str, Numbers]:
-    """The widest frames, and for each of them one that stands for all that was too narrow below it."""
-    kept = np.ones(len(frames.parent), dtype=bool)
-    if len(kept) > MAX_FRAMES:
-        # Wider than the widest one too many. What encloses a frame is at least as wide, so it is kept too.
-        floor_ns = np.partition(frames.time_ns, -MAX_FRAMES - 1)[-MAX_FRAMES - 1]
-        kept = frames.time_ns > floor_ns
+def _kept(frames: _Frames) -> Mask:
+    """The widest frames."""
+    if len(frames.parent) <= MAX_FRAMES:
+        return np.ones(len(frames.parent), dtype=bool)
+    # Wider than the widest one too many. What encloses a frame is at least as wide, so it is kept too.
+    floor_ns = np.partition(frames.time_ns, -MAX_FRAMES - 1)[-MAX_FRAMES - 1]
+    widest: Mask = frames.time_ns > floor_ns
+    return widest
+
+
+def _fold(frames: _Frames, kept: Mask) -> dict[str, Numbers]:
+    """The frames that are kept, and for each of them one that stands for all that is not, below it."""
     number = np.cumsum(kept) - 1
     columns = {
         "parent": np.where(frames.parent == NO_NODE, NO_NODE, number[frames.parent])[kept],
@@ -92,7 +113,7 @@ def _fold(frames: _Frames) -> dict[str, Numbers]:
     return {name: np.concatenate([column, others[name]]) for name, column in columns.items()}
 
 
-def _others(frames: _Frames, kept: npt.NDArray[np.bool_]) -> dict[str, Numbers]:
+def _others(frames: _Frames, kept: Mask) -> dict[str, Numbers]:
     folded = np.flatnonzero(~kept)
     keeper, place = np.unique(nearest(frames.parent, kept)[folded], return_inverse=True)
     place = place.reshape(-1)
@@ -118,8 +139,12 @@ def _others(frames: _Frames, kept: npt.NDArray[np.bool_]) -> dict[str, Numbers]:
     }
 
 
-def _order(columns: dict[str, Numbers]) -> dict[str, list[int]]:
-    """The same frames with each one's children right behind it, wide ones first, folded ones last."""
+def _order(columns: dict[str, Numbers]) -> tuple[dict[str, list[int]], Numbers]:
+    """The same frames with each one's children right behind it, wide ones first, folded ones last.
+
+    Returns:
+        The columns, and where each frame is now.
+    """
     children: dict[int, list[int]] = {}
     by_width = np.lexsort((-columns["time_ns"], columns["folded"] > 0)).tolist()
     parents = columns["parent"].tolist()
@@ -131,7 +156,8 @@ def _order(columns: dict[str, Numbers]) -> dict[str, list[int]]:
         frame = pending.pop()
         order.append(frame)
         pending.extend(reversed(children.get(frame, [])))
-    place = {NO_NODE: NO_NODE} | {frame: index for index, frame in enumerate(order)}
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
     ordered = {name: column[order].tolist() if order else [] for name, column in columns.items()}
-    ordered["parent"] = [place[parent] for parent in ordered["parent"]]
-    return ordered
+    ordered["parent"] = np.append(place, NO_NODE)[ordered["parent"]].tolist() if order else []
+    return ordered, place

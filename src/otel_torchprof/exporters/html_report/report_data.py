@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from otel_torchprof.analysis.launches import WORK_KINDS, launched_ns
-from otel_torchprof.exporters.html_report.activity import lanes
+from otel_torchprof.exporters.html_report.activity import activity
 from otel_torchprof.exporters.html_report.counters import counter_tables
 from otel_torchprof.exporters.html_report.device import device_busy, device_tables, devices
 from otel_torchprof.exporters.html_report.facts import facts
+from otel_torchprof.exporters.html_report.findings import findings
 from otel_torchprof.exporters.html_report.flame import flame_graph
 from otel_torchprof.exporters.html_report.memory import memory
 from otel_torchprof.exporters.html_report.modules import module_rows
@@ -31,6 +32,8 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
     on_thread = thread_tracks[events.track] & ~np.isin(events.kind, WORK_KINDS)
     op_groups = np.flatnonzero(groups.sum_of_rows(on_thread.astype(np.int64)))
     device_ns = launched_ns(recording)
+    flame = flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns)
+    timeline = activity(recording)
     elsewhere = ~on_thread & ~np.isin(events.kind, WORK_KINDS)
     return {
         "title": shown(title),
@@ -39,10 +42,11 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
         "ops": table(groups, used, op_groups, {"device_ns": groups.sum_of_rows(device_ns)}),
         "elsewhere": int(elsewhere.sum()),
         "steps": step_bars(recording, groups, op_groups, on_thread, device_busy(recording)),
-        "flame": flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns),
+        "findings": findings(recording, flame, timeline),
+        "flame": flame.columns,
         "modules": module_rows(recording),
         "memory": memory(recording),
-        "activity": lanes(recording),
+        "activity": timeline.columns,
         "devices": devices(recording),
         **device_tables(recording, groups, used),
         "counters": counter_tables(recording),

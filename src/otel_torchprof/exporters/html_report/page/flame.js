@@ -193,6 +193,13 @@ function focusFrame(frame) {
   element.focus();
 }
 
+// Leads from elsewhere on the page to a frame.
+function showFrame(frame) {
+  zoomTo(frame);
+  focusFrame(frame);
+  flame.elements.get(frame)?.scrollIntoView({ block: "center" });
+}
+
 function showDetails(frame) {
   const panel = byId("flame-details");
   if (!frame) {

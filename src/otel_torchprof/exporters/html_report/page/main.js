@@ -42,6 +42,7 @@ showHead();
 showActivity();
 showSteps();
 showOps();
+showFindings();
 showModules();
 showFlame();
 showMemory();
