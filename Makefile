@@ -101,7 +101,7 @@ demo: setup
 
 test: setup $(QUERY_PARSERS)
 	$(SAY) "Running the tests"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.dev-tools
 	$(SAY) "ruff"

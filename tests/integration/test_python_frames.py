@@ -83,7 +83,8 @@ def test_frames_entered_before_begin_with_the_recording_and_those_left_open_are_
     assert recording.events.flags[working] == EventFlags.UNFINISHED
     assert recording.tree().parent[working] == test
     assert recording.events.end_ns[working] <= recording.end_ns
-    assert np.flatnonzero(recording.tree().parent == -1).size == 1
+    of_the_thread = recording.events.track == recording.events.track[test]
+    assert np.count_nonzero((recording.tree().parent == -1) & of_the_thread) == 1
 
 
 def _here() -> str:
@@ -181,7 +182,7 @@ def test_threads_that_run_already_and_that_start_later() -> None:
     tasks.put(None)
     early.join()
     roots = recorded_roots(capture.recording())
-    serving = next(call for root in roots for call in root.walk() if call.name.endswith("serve"))
+    (serving,) = calls_named(roots, f"{_here()}.<locals>.serve")
     assert [call.name.rpartition(".")[2] for call in serving.calls] == ["early_task", "get"]
     late_name = f"{_here()}.<locals>.late_task"
     late_roots = [root for root in roots if calls_named([root], late_name)]
