@@ -59,7 +59,8 @@ class Settings:
     """Checked settings of the instrumentation; docs/configuration.md describes each.
 
     `schedule` is None for the time-based default, `interval_s` seconds between recorded steps. Limits
-    of 0 mean none. `recording_dir` None saves no recordings, `prometheus_port` None listens for no scraper.
+    of 0 mean none. `recording_dir` None saves no recordings, `prometheus_port` None listens for no scraper,
+    `off_file` None is no file that switches everything off.
     """
 
     enabled: bool = True
@@ -82,6 +83,7 @@ class Settings:
     metrics_sampling: MetricsSampling = MetricsSampling.AUTO
     op_histograms: bool = False
     max_overhead: float = 0.02
+    off_file: Path | None = None
     prometheus_port: int | None = None
     prometheus_host: str = "127.0.0.1"
 
@@ -169,6 +171,7 @@ class Configuration:
     metrics_sampling: str | None = None
     op_histograms: bool | None = None
     max_overhead: float | None = None
+    off_file: str | None = None
     prometheus_port: int | None = None
     prometheus_host: str | None = None
 
@@ -299,7 +302,7 @@ def _counter_scope(text: str) -> CounterScope:
     return scopes[text.lower()]
 
 
-def _directory(text: str) -> Path:
+def _absolute_path(text: str) -> Path:
     # Now: a program that changes its directory later must not move its recordings.
     return Path(text).absolute()
 
@@ -381,7 +384,11 @@ SETTINGS = (
         _IGNORED,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR, "recording_dir", _directory, "a directory", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR,
+        "recording_dir",
+        _absolute_path,
+        "a directory",
+        _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
@@ -413,6 +420,9 @@ SETTINGS = (
         _number(above=0, most=1),
         "a share of the program's time, more than 0 and at most 1",
         _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_OFF_FILE, "off_file", _absolute_path, "the path of a file", _IGNORED
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_PROMETHEUS_PORT,

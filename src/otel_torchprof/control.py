@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 def set_mode(mode: str) -> bool:
     """Switch what is produced: `both`, `metrics`, `trace` or `off`.
 
-    A window of recorded steps under way is ended and sent. Metrics go on where they stopped. In a forked
-    child, which else begins with metrics at its first step, the call begins with them at once.
+    A window of recorded steps under way is ended and sent. Metrics go on where they stopped, also when
+    recording and counting had switched themselves off. In a forked child, which else begins with metrics at
+    its first step, the call begins with them at once. While there is the file that `OFF_FILE` names nothing is
+    produced: the mode holds once it is gone.
 
     Returns:
         Whether the program is instrumented, so that the mode holds.

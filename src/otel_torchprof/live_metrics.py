@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from otel_torchprof.config import MetricsSampling, Mode, Settings
+from otel_torchprof.config import MetricsSampling, Settings
 from otel_torchprof.live_op_counts import LiveOpCounts
 from otel_torchprof.metrics.families import Attributes, MetricFamily, NumberPoint
 from otel_torchprof.metrics.live_steps import LiveSteps
@@ -36,10 +36,12 @@ from otel_torchprof.semconv_metrics import (
     PYTHON_GC_PAUSE,
     REASON,
     RECORDER_STATE,
+    RECORDER_STATES,
     STATE,
 )
 from otel_torchprof.telemetry.counters import ExportCounts
 from otel_torchprof.telemetry.export_metrics import export_families
+from otel_torchprof.telemetry.work_time import work_time
 
 # Sampling aims below what is allowed: its estimate of the cost is one.
 _AIM = 0.5
@@ -52,7 +54,8 @@ class LiveMetrics:
         settings: what to count.
         tracker: counts the steps.
         export_counts: what became of spans.
-        mode: the mode that the instrumentation is in.
+        state: of `RECORDER_STATES`, the one that the instrumentation is in.
+        overhead: the share of the program's time that measuring takes.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class LiveMetrics:
         tracker: StepTracker,
         *,
         export_counts: Callable[[], ExportCounts],
-        mode: Callable[[], Mode],
+        state: Callable[[], str],
+        overhead: Callable[[], float],
         unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._export_counts = export_counts
-        self._mode = mode
+        self._state = state
+        self._overhead = overhead
         self._unix_ns = unix_ns
         self.steps = LiveSteps(lambda: tracker.backwards, lambda: tracker.skipped, unix_ns=unix_ns)
         self._ops = LiveOpCounts(
@@ -79,15 +84,27 @@ class LiveMetrics:
         self._waits: DataLoaderWaits | None = None
         self._start_over()
 
+    @property
+    def counting_cost_ns(self) -> float:
+        """What counting ops has taken so far."""
+        return self._ops.cost_ns
+
     def start(self, torch: ModuleType, number: int) -> None:
-        """Count from now on, inside step `number`."""
+        """Count all but ops from now on, inside step `number`."""
         self.steps.step_began(number)
         self._gc_pauses.start()
         if self._waits is None:
             with failures.guard("waits for DataLoaders are not counted"):
                 self._waits = DataLoaderWaits(torch, self.steps.waited)
                 self._waits.install()
+
+    def start_ops(self) -> None:
+        """Count ops too from now on. Idempotent."""
         self._ops.start()
+
+    def pause_ops(self) -> None:
+        """Count no ops until `start_ops`; all else is still counted. Idempotent."""
+        self._ops.pause()
 
     def pause(self) -> None:
         """Count no more until `start`. Idempotent."""
@@ -129,7 +146,7 @@ class LiveMetrics:
     def collect(self) -> list[MetricFamily]:
         """All metrics as they stand. What cannot be read is left out, and said once."""
         families: list[MetricFamily] = []
-        with self._lock:
+        with work_time.measured(), self._lock:
             for read in (
                 self._ops.families,
                 self.steps.families,
@@ -178,13 +195,13 @@ class LiveMetrics:
 
     def _read_recorder(self) -> list[MetricFamily]:
         dropped = self._dropped + Counter(self._ops.drops)
-        mode = self._mode()
+        state = self._state()
         return [
             self._family(CPU_COUNT, [({CPU_COUNTER: n}, v) for n, v in sorted(self._cpu_counts.items())]),
             self._family(EVENTS_RECORDED, [({}, self._recorded + self._ops.counted)]),
             self._family(EVENTS_DROPPED, [({REASON: n}, v) for n, v in sorted(dropped.items())]),
-            self._family(OVERHEAD, [({}, self._ops.overhead)]),
-            self._family(RECORDER_STATE, [({STATE: one.value}, int(one is mode)) for one in Mode]),
+            self._family(OVERHEAD, [({}, self._overhead())]),
+            self._family(RECORDER_STATE, [({STATE: one}, int(one == state)) for one in RECORDER_STATES]),
         ]
 
     def _family(self, name: str, values: Sequence[tuple[Attributes, int | float]]) -> MetricFamily:

@@ -12,7 +12,7 @@ from otel_torchprof.metrics.live_ops import LiveOps
 from otel_torchprof.recorder.bridge import BridgeUnavailable, bridge_status
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.op_counts import OpCounts
-from otel_torchprof.recorder.step_sampling import SamplingMode, StepSampler
+from otel_torchprof.recorder.step_sampling import OP_COST_NS, SamplingMode, StepSampler
 
 _logger = logging.getLogger(__name__)
 
@@ -57,6 +57,7 @@ class LiveOpCounts:
         """Count from zero, and not before `start`: for a forked child."""
         self._counts: OpCounts | None = None
         self._sampler: StepSampler | None = None
+        self._switching_before_ns = 0  # of samplers that are stopped
         self._ops: LiveOps | None = None
         self._running: threading.Event | None = None  # set when what was started is to end
         self._backwards_at_boundary = 0
@@ -73,10 +74,11 @@ class LiveOpCounts:
         return {} if self._counts is None else self._counts.drops
 
     @property
-    def overhead(self) -> float:
-        """The share of the program's time that counting takes, as estimated."""
-        counting = self._sampler is not None and self._counts is not None and self._counts.active
-        return self._sampler.overhead if counting and self._sampler is not None else 0.0
+    def cost_ns(self) -> float:
+        """What counting has taken so far, of all threads together, as far as the cost of an op is known."""
+        sampler = self._sampler
+        switching_ns = self._switching_before_ns + (0 if sampler is None else sampler.switching_ns)
+        return self.counted * OP_COST_NS + switching_ns
 
     def start(self) -> None:
         """Count from now on. Idempotent."""
@@ -104,6 +106,7 @@ class LiveOpCounts:
             sampler, self._sampler = self._sampler, None
             if sampler is not None:
                 sampler.stop()
+                self._switching_before_ns += sampler.switching_ns
             if self._counts is not None:
                 with failures.guard("ops are still counted"):
                     self._counts.stop()

@@ -8,21 +8,25 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_torchprof.config import Mode, Settings, StepRule
 from otel_torchprof.live_metrics import LiveMetrics
+from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
+from otel_torchprof.periodic_check import PeriodicCheck
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
 from otel_torchprof.recorder.process_role import is_multiprocessing_child
 from otel_torchprof.recorder.recording_path import recording_path
 from otel_torchprof.recorder.steps import StepSource, StepTracker, process_steps
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
-from otel_torchprof.recorder.window import StepContext, Window, WindowController
+from otel_torchprof.recorder.window import EVENT_COST_NS, StepContext, Window, WindowController
+from otel_torchprof.semconv_metrics import TRIPPED
+from otel_torchprof.telemetry.work_time import work_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from types import ModuleType
 
     from otel_torchprof.metrics.families import MetricFamily
@@ -52,6 +56,7 @@ class Runtime:
         sink: takes the recordings.
         make_metric_output: takes the metrics, which it is given a function for.
         tracker: counts the steps.
+        clock_ns: a monotonic clock, for the windows in which the cost of all this is measured.
     """
 
     def __init__(
@@ -60,11 +65,14 @@ class Runtime:
         sink: SpanSink,
         make_metric_output: Callable[[Callable[[], list[MetricFamily]]], MetricOutput],
         tracker: StepTracker = process_steps,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.settings = settings
         self._sink = sink
         self._tracker = tracker
-        self._mode = settings.mode
+        self._wanted_mode = settings.mode
+        self._is_tripped = False
+        self._has_off_file = False
         self._hooks: OptimizerHooks | None = None
         self._torch: ModuleType | None = None
         self._cancel_import: Callable[[], None] | None = None
@@ -76,7 +84,11 @@ class Runtime:
         self._waits_for_step = False
         self._lock = threading.RLock()  # a signal handler may switch modes
         self.metrics = LiveMetrics(
-            settings, tracker, export_counts=sink.counters.counts, mode=lambda: self._mode
+            settings,
+            tracker,
+            export_counts=sink.counters.counts,
+            state=lambda: self.state,
+            overhead=lambda: self._guard.share,
         )
         self.metric_output = make_metric_output(self.metrics.collect)
         sink.on_delivered = self.metrics.steps.spans_delivered
@@ -88,28 +100,60 @@ class Runtime:
             make_ready=_make_ready,
             recording_path=self._recording_path if settings.recording_dir is not None else None,
         )
+        self._guard = OverheadGuard(settings.max_overhead, self._cost_ns, clock_ns=clock_ns)
+        self._checks = PeriodicCheck(self.check)
+
+    @property
+    def state(self) -> str:
+        """Of `RECORDER_STATES`, the one that it is in."""
+        mode = self._mode
+        return TRIPPED if self._is_tripped and mode is not Mode.OFF else mode.value
+
+    @property
+    def _mode(self) -> Mode:
+        return Mode.OFF if self._has_off_file else self._wanted_mode
 
     def start(self) -> None:
         """Begin to count steps, as soon as torch is there."""
         self._tracker.sources = _SOURCES[self.settings.step]
+        self._has_off_file = self._finds_off_file()
         if self._mode is not Mode.OFF:
             self._tracker.add_listener(self._on_step)
         self._cancel_import = when_torch_is_imported(self._torch_imported)
 
     def set_mode(self, mode: Mode) -> None:
-        """Produce what `mode` says from now on; a window of recorded steps under way is ended and sent."""
+        """Produce what `mode` says from now on; a window of recorded steps under way is ended and sent.
+
+        What had switched itself off, as it took too much, begins anew. While there is the file that switches
+        everything off nothing is produced; the mode holds once it is gone.
+        """
         with self._lock, failures.guard("the mode was not switched"):
             if self._shut_down:
                 return
-            before, self._mode = self._mode, mode
-            if mode is Mode.OFF:
-                self._tracker.remove_listener(self._on_step)
-            elif before is Mode.OFF:
-                self._tracker.add_listener(self._on_step)
+            self._wanted_mode = mode
+            self._is_tripped = False
+            self._guard.start_over()
             # Whoever says so is no process that only loads data.
             self._waits_for_step = False
-            if self._torch is not None:
-                self._install_hooks(self._torch)
+            self._apply_mode()
+
+    def check(self) -> None:
+        """Follow the file that switches everything off, and the bound on what measuring takes.
+
+        Called every second, on a thread of its own.
+        """
+        has_off_file = self._finds_off_file()
+        is_over = self._guard.is_over()
+        with self._lock:
+            if self._shut_down:
+                return
+            if has_off_file != self._has_off_file:
+                self._has_off_file = has_off_file
+                self._say_what_the_file_does()
+                self._apply_mode()
+            if is_over and not self._is_tripped and self._mode is not Mode.OFF:
+                self._is_tripped = True
+                self._say_that_it_tripped()
                 self._follow_mode()
 
     def shutdown(self, timeout_s: float) -> bool:
@@ -124,6 +168,7 @@ class Runtime:
             if not self._shut_down:
                 self._shut_down = True
                 self._tracker.remove_listener(self._on_step)
+                self._checks.stop()
                 if self._cancel_import is not None:
                     self._cancel_import()
                 self._windows.close(timeout_s)
@@ -141,6 +186,9 @@ class Runtime:
             self._first_step = None
             self._windows.start_over(self.settings.make_schedule())
             self.metrics.start_over_in_child()
+            self._is_tripped = False
+            self._guard.start_over_in_child()
+            self._checks = PeriodicCheck(self.check)
             self._counts = False
             self._waits_for_step = True
 
@@ -153,6 +201,16 @@ class Runtime:
             self._install_hooks(torch)
             # A spawned process may be one that only loads data, which shows when it never steps.
             self._waits_for_step = is_multiprocessing_child()
+            self._follow_mode()
+
+    def _apply_mode(self) -> None:
+        """Listen to steps unless nobody wants to know, and begin and end what the mode says."""
+        if self._mode is Mode.OFF:
+            self._tracker.remove_listener(self._on_step)
+        else:
+            self._tracker.add_listener(self._on_step)
+        if self._torch is not None:
+            self._install_hooks(self._torch)
             self._follow_mode()
 
     def _install_hooks(self, torch: ModuleType) -> None:
@@ -171,7 +229,11 @@ class Runtime:
 
     def _follow_mode(self) -> None:
         """Begin and end what the mode says, inside the step under way."""
-        records = self._mode in (Mode.BOTH, Mode.TRACE)
+        if self._wanted_mode is Mode.OFF:
+            self._checks.stop()
+        elif self._has_off_file or not self._waits_for_step:
+            self._checks.start()
+        records = self._mode in (Mode.BOTH, Mode.TRACE) and not self._is_tripped
         counts = self._mode in (Mode.BOTH, Mode.METRICS) and not self._waits_for_step
         if records != self._records:
             self._records = records
@@ -189,6 +251,10 @@ class Runtime:
             else:
                 self.metrics.pause()
                 self.metric_output.pause()
+        if self._counts and not self._is_tripped:
+            self.metrics.start_ops()
+        else:
+            self.metrics.pause_ops()
 
     def _begin_windows(self) -> None:
         self._windows.start_over(self.settings.make_schedule())
@@ -206,6 +272,33 @@ class Runtime:
             self.metrics.boundary(number)
         if self._records:
             self._windows.on_step(number, links)
+
+    def _cost_ns(self) -> float:
+        """What all this has taken so far: counting ops, recording them, and what holds the GIL to send."""
+        recording_ns = self._windows.recorded * EVENT_COST_NS
+        return self.metrics.counting_cost_ns + recording_ns + work_time.total_ns
+
+    def _finds_off_file(self) -> bool:
+        path = self.settings.off_file
+        return path is not None and path.exists()
+
+    def _say_what_the_file_does(self) -> None:
+        if self._has_off_file:
+            _logger.warning("otel-torchprof: off, for as long as there is %s", self.settings.off_file)
+        else:
+            _logger.warning("otel-torchprof: on again, as %s is gone", self.settings.off_file)
+
+    def _say_that_it_tripped(self) -> None:
+        _logger.warning(
+            "otel-torchprof: records no step and counts no op any more: in %d windows of %d s in a row "
+            "measuring took more of the time than OTEL_PYTHON_TORCHPROF_MAX_OVERHEAD=%g, %.3g in the last "
+            "one; otel_torchprof.set_mode(%r) begins again",
+            WINDOWS_TO_TRIP,
+            WINDOW_NS // 1_000_000_000,
+            self._guard.max_share,
+            self._guard.share,
+            self._wanted_mode.value,
+        )
 
     def _say_when_no_step_ended(self) -> None:
         """A program that was to call step() has a fault then; any other may just not train."""

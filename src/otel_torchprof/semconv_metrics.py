@@ -45,6 +45,10 @@ STATE = "torchprof.state"
 GC_GENERATION = "torch.python.gc.generation"
 CPU_COUNTER = "torch.cpu.counter"
 
+# The states of the recorder: the modes, and what it switches itself to when it takes too much.
+TRIPPED = "tripped"
+RECORDER_STATES = ("both", "metrics", "trace", "off", TRIPPED)
+
 # What stands for all names beyond the top ones, and how many those are.
 OTHER = "other"
 TOP_NAMES = 40
@@ -326,7 +330,7 @@ METRICS = (
         "gauge",
         "1",
         (),
-        "Estimated share of the program's time that measuring takes.",
+        "Share of the program's time that measuring takes: of its threads for ops, and of ours for exports.",
         "What does it cost?",
         "1",
     ),
@@ -335,9 +339,9 @@ METRICS = (
         "gauge",
         "{state}",
         (STATE,),
-        "1 for the state it is in: `both`, `metrics`, `trace`, `off`.",
+        "1 for the state it is in: `both`, `metrics`, `trace`, `off`, `tripped`.",
         "Is it on?",
-        "4 states",
+        "5 states",
     ),
     Metric(EXPORT_SPANS, "counter", "{span}", (), "Spans that were delivered.", "Do traces arrive?", "1"),
     Metric(

@@ -183,6 +183,7 @@ def test_scraped_counters_equal_the_recording_of_the_same_run(tmp_path: Path) ->
     instrumentor.instrument(
         schedule="active=1000",
         metrics_sampling="full",
+        max_overhead=1,
         recording_dir=str(tmp_path),
         span_exporter=InMemorySpanExporter(),
         prometheus_port=port,

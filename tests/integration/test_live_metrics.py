@@ -140,7 +140,13 @@ def test_steps_waits_and_the_recorder_are_counted(
     assert [point.value for point in data[STEP_NUMBER].data_points] == [6]
     assert [point.value for point in data[EXPORT_SPANS].data_points] == [len(spans.get_finished_spans())]
     assert data[EVENTS_RECORDED].data_points[0].value > len(spans.get_finished_spans())
-    assert by_attribute(data[RECORDER_STATE], STATE) == {"both": 1, "metrics": 0, "trace": 0, "off": 0}
+    assert by_attribute(data[RECORDER_STATE], STATE) == {
+        "both": 1,
+        "metrics": 0,
+        "trace": 0,
+        "off": 0,
+        "tripped": 0,
+    }
     assert len(data[PYTHON_GC_PAUSE].data_points) == 3
 
 

@@ -42,6 +42,7 @@ from otel_torchprof.semconv_metrics import (
     PHASE,
     REASON,
     RECORDER_STATE,
+    RECORDER_STATES,
     STATE,
     STEP_DURATION,
     STEP_LAST_TIMESTAMP,
@@ -70,7 +71,7 @@ _VALUES: dict[str, Sequence[str | int]] = {
     COLLECTIVE_NAME: ("all_reduce", "all_gather"),
     COLLECTIVE_GROUP: ("default",),
     REASON: ("buffer_full", "unreachable"),
-    STATE: ("both", "metrics", "trace", "off"),
+    STATE: RECORDER_STATES,
     GC_GENERATION: (0, 1, 2),
     CPU_COUNTER: ("task-clock", "page-faults"),
 }  # fmt: skip

@@ -52,6 +52,7 @@ GOOD: dict[str, tuple[str, str, Any]] = {
     "METRICS_SAMPLING": ("FULL", "metrics_sampling", MetricsSampling.FULL),
     "OP_HISTOGRAMS": ("on", "op_histograms", True),
     "MAX_OVERHEAD": ("0.5", "max_overhead", 0.5),
+    "OFF_FILE": ("run/off", "off_file", Path.cwd() / "run" / "off"),
     "PROMETHEUS_PORT": ("65535", "prometheus_port", 65_535),
     "PROMETHEUS_HOST": ("::", "prometheus_host", "::"),
 }

@@ -13,6 +13,7 @@ from otel_torchprof.live_op_counts import LiveOpCounts
 from otel_torchprof.recorder.bridge import BridgeStatus
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.op_counts import OpCount, OpPhase
+from otel_torchprof.recorder.step_sampling import OP_COST_NS, StepSampler
 
 TIMEOUT_S = 60.0
 
@@ -52,6 +53,12 @@ class StandIn:
         return [OpCount("aten::mm", OpPhase.FORWARD, False, self.counted, 10, 5, None)]
 
 
+class SwitchingSampler(StepSampler):
+    """Has switched once, as soon as it was made."""
+
+    switching_ns = 700
+
+
 def status(source: str | None) -> Callable[[], BridgeStatus]:
     reason = "" if source else "no bridge: install a compiler"
     found: Any = BridgeStatus(source is not None, source, None, "2.13", reason)  # type: ignore[arg-type]
@@ -87,7 +94,7 @@ def test_with_a_bridge_at_hand_counting_begins_at_once(monkeypatch: pytest.Monke
     assert next(family.metric.name for family in ops.families()) == "torch.op.calls"
     ops.pause()
     ops.pause()
-    assert (ops.counted, StandIn.made[0].active, ops.overhead) == (1, False, 0.0)
+    assert (ops.counted, StandIn.made[0].active) == (1, False)
     ops.start()  # goes on where it was
     assert (ops.counted, len(StandIn.made)) == (2, 1)
     ops.pause()
@@ -159,6 +166,22 @@ def test_steps_without_a_backward_are_inference(monkeypatch: pytest.MonkeyPatch)
     ops.boundary(3)
     ops.pause()
     assert StandIn.made[0].inference == [True, False, True]
+
+
+def test_what_counting_takes_never_gets_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_op_counts, "bridge_status", status("cached"))
+    monkeypatch.setattr(live_op_counts, "StepSampler", SwitchingSampler)
+    ops = counts()
+    assert ops.cost_ns == 0
+    ops.start()
+    assert ops.cost_ns == OP_COST_NS + SwitchingSampler.switching_ns
+    ops.pause()
+    assert ops.cost_ns == OP_COST_NS + SwitchingSampler.switching_ns
+    ops.start()
+    assert ops.cost_ns == 2 * (OP_COST_NS + SwitchingSampler.switching_ns)
+    ops.pause()
+    ops.start_over()
+    assert ops.cost_ns == 0
 
 
 def test_started_over_it_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:

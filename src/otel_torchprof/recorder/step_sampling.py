@@ -92,6 +92,7 @@ class StepSampler:
         self._counting_share: float | None = None
         self._switching_share = 0.0
         self._switch_ns = 0
+        self._switching_ns = 0
 
     @property
     def block_size(self) -> int:
@@ -99,10 +100,9 @@ class StepSampler:
         return self._block_size
 
     @property
-    def overhead(self) -> float:
-        """The share of the program's time that counting takes, estimated; 0 before the first whole step."""
-        share = self._counting_share or 0.0
-        return share if self._block_size == 1 else (share + self._switching_share) / self._block_size
+    def switching_ns(self) -> int:
+        """What switching has taken so far, beside the counting itself."""
+        return self._switching_ns
 
     def step_boundary(self, number: int = -1, links: bytes = b"") -> None:
         """A step ends and the next begins. Never raises. The arguments of a step listener are not used."""
@@ -173,5 +173,7 @@ class StepSampler:
     def _switch(self, weight: int) -> None:
         start_ns = self._clock_ns()
         self._counts.sample(weight)
+        spent_ns = self._clock_ns() - start_ns
+        self._switching_ns += spent_ns
         if weight:
-            self._switch_ns = self._clock_ns() - start_ns
+            self._switch_ns = spent_ns

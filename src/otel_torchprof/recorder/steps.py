@@ -100,8 +100,9 @@ class StepTracker:
         return bool(self._listeners)
 
     def add_listener(self, listener: StepListener) -> None:
-        """Call `listener` after each boundary."""
-        self._listeners = (*self._listeners, listener)
+        """Call `listener` after each boundary. Does nothing when it is there."""
+        if listener not in self._listeners:
+            self._listeners = (*self._listeners, listener)
 
     def remove_listener(self, listener: StepListener) -> None:
         """Stop calling `listener`. Does nothing when it is not there."""

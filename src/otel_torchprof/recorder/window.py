@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
 
 
+# What recording adds to an op, torch's own part included; `make bench` measures it.
+EVENT_COST_NS = 100
+
+
 class StepContext(NamedTuple):
     """The OpenTelemetry context in which a step begins, in the recorder's plain terms.
 
@@ -92,7 +96,14 @@ class WindowController:
         self._deliver = deliver
         self._make_ready = make_ready
         self._recording_path = recording_path
+        self._recorded_before = 0
         self.start_over(schedule)
+
+    @property
+    def recorded(self) -> int:
+        """Events recorded so far, in all windows and the one under way."""
+        window = self._window
+        return self._recorded_before + (0 if window is None else window.capture.recorded)
 
     def start_over(self, schedule: Schedule) -> None:
         """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""
@@ -183,6 +194,7 @@ class WindowController:
         else:
             window.capture.end_step()
         window.capture.halt()
+        self._recorded_before += window.capture.recorded
         self._deliver(window)
 
 

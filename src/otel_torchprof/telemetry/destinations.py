@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.send_result import EXPORTER_FAILED, SHUT_DOWN, RequestSender, SendResult
+from otel_torchprof.telemetry.work_time import work_time
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -94,7 +95,8 @@ class RequestDestination:
                     ": record fewer inputs (OTEL_PYTHON_TORCHPROF_RECORD_SHAPES=false)",
                 )
             if unreachable_in_a_row < _GIVE_UP_AFTER_UNREACHABLE:
-                last_result = self.sender.send(request.payload, request.spans, timeout_s=time_left())
+                with work_time.measured():
+                    last_result = self.sender.send(request.payload, request.spans, timeout_s=time_left())
                 self._counters.add_result(last_result, len(request.payload))
                 unreachable_in_a_row = unreachable_in_a_row + 1 if last_result.unreachable else 0
                 total += last_result
@@ -128,11 +130,16 @@ class ExporterDestination:
         self._cancelled = False
 
     def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
+        spans = work.spans()  # planned natively, without the GIL
+        with work_time.measured():
+            return self._export_spans(spans, time_left)
+
+    def _export_spans(self, spans: Iterable[SpanData], time_left: TimeLeft) -> SendResult:
         from otel_torchprof.telemetry.readable_spans import to_readable_span
 
         resource = self._resource()
         total = SendResult()
-        for batch in _batches(work.spans()):
+        for batch in _batches(spans):
             left_s = time_left()
             if self._cancelled or (left_s is not None and left_s <= 0):
                 result = SendResult.dropped(SHUT_DOWN, len(batch))

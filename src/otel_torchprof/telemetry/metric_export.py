@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.metric_stream import MetricStream
 from otel_torchprof.telemetry.reason_log import ReasonLog
+from otel_torchprof.telemetry.work_time import work_time
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricExporter
@@ -183,6 +184,10 @@ class MetricExport:
             self._changed.notify_all()
 
     def _export(self, timeout_s: float) -> bool:
+        with work_time.measured():
+            return self._collect_and_export(timeout_s)
+
+    def _collect_and_export(self, timeout_s: float) -> bool:
         streams = self._opened_streams()
         try:
             collected_ns = self._unix_ns()

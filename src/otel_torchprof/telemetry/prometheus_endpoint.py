@@ -7,6 +7,7 @@ import io
 import logging
 import socket
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from otel_torchprof.telemetry.after_fork import rebuild_after_fork
+from otel_torchprof.telemetry.work_time import work_time
 
 _logger = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class PrometheusEndpoint:
             what = "is in use" if in_use else f"cannot be listened on ({error.strerror or error})"
             self._warn(f"port {self._asked_for} of {self._host} {what}")
             return False
-        server.set_app(make_wsgi_app(registry))
+        server.set_app(_measured(make_wsgi_app(registry)))
         try:
             threading.Thread(target=server.serve, name="otel-torchprof-prometheus", daemon=True).start()
         except RuntimeError as error:  # no more threads
@@ -89,6 +91,14 @@ class PrometheusEndpoint:
         _logger.warning(
             "otel-torchprof: nothing listens for Prometheus: %s; choose another by %s", cause, _PORT_VARIABLE
         )
+
+
+def _measured(answer: Callable[[Any, Any], Iterable[bytes]]) -> Callable[[Any, Any], Iterable[bytes]]:
+    def answer_measured(environ: Any, start_response: Any) -> Iterable[bytes]:
+        with work_time.measured():
+            return answer(environ, start_response)
+
+    return answer_measured
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -94,6 +94,20 @@ def test_a_window_holds_the_steps_of_a_cycle() -> None:
     assert len(fixture.captures) == 1
 
 
+def test_what_was_recorded_adds_up_over_windows_and_the_one_under_way() -> None:
+    fixture = Fixture("active=2")
+    assert fixture.controller.recorded == 0
+    fixture.controller.begin()
+    fixture.captures[0].recorded = 10
+    assert fixture.controller.recorded == 10
+    fixture.steps(1, 2)
+    fixture.captures[1].recorded = 7
+    assert fixture.controller.recorded == 17
+    fixture.controller.close(1.0)
+    fixture.controller.start_over(parse_schedule("active=1"))
+    assert fixture.controller.recorded == 17
+
+
 def test_cycles_that_follow_each_other_are_windows_of_their_own() -> None:
     fixture = Fixture("active=2")
     fixture.controller.begin()

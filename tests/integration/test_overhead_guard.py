@@ -1,0 +1,281 @@
+"""Recording and counting end by themselves, by a file and by a call; `torchprof.state` shows all of it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import otel_torchprof
+from otel_torchprof import runtime as runtime_module
+from otel_torchprof.config import Mode, Settings
+from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.metrics.families import HistogramPoint, MetricFamily, NumberPoint
+from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP
+from otel_torchprof.recorder.schedule import CycleSchedule
+from otel_torchprof.recorder.steps import process_steps
+from otel_torchprof.runtime import Runtime
+from otel_torchprof.semconv_metrics import OP_CALLS, OVERHEAD, RECORDER_STATE, STATE, STEP_DURATION
+from otel_torchprof.telemetry.metric_output import MetricOutput
+from otel_torchprof.telemetry.span_sink import SpanSink
+from tests.integration.programs.plain_loop import train
+from tests.support.metric_families import KeepingExporter, metrics_of
+
+TIMEOUT_S = 60.0
+# Above this is every window in which an op was counted, and below the other every one.
+NOTHING, EVERYTHING = 1e-12, 1.0
+
+
+class NoChecks:
+    """Stands in for the thread that checks every second: the test does so."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self.running = False
+
+    def start(self) -> None:
+        self.running = True
+
+    def stop(self) -> None:
+        self.running = False
+
+
+class Program:
+    """An instrumented program with a clock of the test."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.spans = InMemorySpanExporter()
+        self.exporter = KeepingExporter()
+        self.now_ns = 0
+        sink = SpanSink(
+            max_spans_per_trace=0, max_trace_bytes=0, min_span_duration_ns=0, span_exporter=self.spans
+        )
+        self.runtime = Runtime(
+            settings,
+            sink,
+            lambda collect: MetricOutput(collect, sink.resource, {}, exporter=self.exporter),
+            clock_ns=lambda: self.now_ns,
+        )
+        self.runtime.start()
+
+    def run_windows(self, windows: int) -> None:
+        """Train in each window, then check."""
+        for _ in range(windows):
+            train(2)
+            self.now_ns += WINDOW_NS
+            self.runtime.check()
+
+    @property
+    def collected(self) -> list[MetricFamily]:
+        return self.runtime.metrics.collect()
+
+    @property
+    def state(self) -> str:
+        return state_in(self.collected)
+
+    @property
+    def calls(self) -> int:
+        return sum(int(p.value) for p in points(self.collected, OP_CALLS) if isinstance(p, NumberPoint))
+
+    @property
+    def steps(self) -> int:
+        return sum(p.count for p in points(self.collected, STEP_DURATION) if isinstance(p, HistogramPoint))
+
+
+def points(families: list[MetricFamily], name: str) -> list[object]:
+    return [point for family in families if family.metric.name == name for point in family.points]
+
+
+def state_in(families: list[MetricFamily]) -> str:
+    """The one state whose value is 1."""
+    (state,) = [
+        str(point.attributes[STATE])
+        for point in points(families, RECORDER_STATE)
+        if isinstance(point, NumberPoint) and point.value == 1
+    ]
+    return state
+
+
+@pytest.fixture
+def instrumented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Settings], Program]]:
+    monkeypatch.setattr(runtime_module, "PeriodicCheck", NoChecks)
+    process_steps.start_over()
+    programs: list[Program] = []
+
+    def make(settings: Settings) -> Program:
+        programs.append(Program(settings))
+        return programs[-1]
+
+    yield make
+    for program in programs:
+        program.runtime.shutdown(TIMEOUT_S)
+    process_steps.start_over()
+
+
+def test_over_the_bound_for_three_windows_it_records_and_counts_no_more(
+    instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
+) -> None:
+    program = instrumented(Settings(max_overhead=NOTHING, schedule=CycleSchedule(active=1)))
+    program.run_windows(WINDOWS_TO_TRIP - 1)
+    assert (program.state, caplog.messages) == ("both", [])
+    program.run_windows(1)
+    assert program.state == "tripped"
+    (line,) = caplog.messages
+    assert line.startswith(
+        "otel-torchprof: records no step and counts no op any more: in 3 windows of 30 s in a row measuring "
+        "took more of the time than OTEL_PYTHON_TORCHPROF_MAX_OVERHEAD=1e-12, "
+    )
+    assert line.endswith(" in the last one; otel_torchprof.set_mode('both') begins again")
+
+    calls, steps = program.calls, program.steps
+    assert program.runtime._sink.flush(TIMEOUT_S)
+    spans = len(program.spans.get_finished_spans())
+    program.run_windows(2 * WINDOWS_TO_TRIP)
+    # Steps cost next to nothing, and the metrics go on to say that it tripped.
+    assert program.steps > steps
+    assert (program.calls, program.state, len(caplog.messages)) == (calls, "tripped", 1)
+    assert program.runtime._sink.flush(TIMEOUT_S)
+    assert len(program.spans.get_finished_spans()) == spans > 0
+    assert program.runtime.metric_output.flush(TIMEOUT_S)
+    data = metrics_of(program.exporter.exported[-1])[RECORDER_STATE].data.data_points
+    assert {p.attributes[STATE]: p.value for p in data} == {  # type: ignore[union-attr,index]
+        "both": 0,
+        "metrics": 0,
+        "trace": 0,
+        "off": 0,
+        "tripped": 1,
+    }
+
+    program.runtime.set_mode(Mode.BOTH)
+    assert program.state == "both"
+    program.run_windows(1)
+    assert program.calls > calls
+    assert program.runtime._sink.flush(TIMEOUT_S)
+    assert len(program.spans.get_finished_spans()) > spans
+    program.run_windows(WINDOWS_TO_TRIP - 1)
+    assert (program.state, len(caplog.messages)) == ("tripped", 2)
+    program.runtime.set_mode(Mode.OFF)
+    assert program.state == "off"
+
+
+@pytest.mark.parametrize("mode", [Mode.METRICS, Mode.TRACE])
+def test_one_half_alone_trips_too(mode: Mode, instrumented: Callable[[Settings], Program]) -> None:
+    program = instrumented(Settings(mode=mode, max_overhead=NOTHING, schedule=CycleSchedule(active=10**6)))
+    program.run_windows(WINDOWS_TO_TRIP)
+    assert program.state == "tripped"
+    assert program.runtime._sink.flush(TIMEOUT_S)
+    # The window under way was sent.
+    assert bool(program.spans.get_finished_spans()) is (mode is Mode.TRACE)
+
+
+def test_below_the_bound_nothing_happens(
+    instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
+) -> None:
+    program = instrumented(Settings(mode=Mode.METRICS, max_overhead=EVERYTHING))
+    program.run_windows(3 * WINDOWS_TO_TRIP)
+    assert (program.state, caplog.messages) == ("metrics", [])
+    (overhead,) = points(program.collected, OVERHEAD)
+    assert isinstance(overhead, NumberPoint)
+    assert 0 < overhead.value < EVERYTHING
+
+
+def test_the_modes_and_the_kill_switch_are_seen_in_the_state(
+    instrumented: Callable[[Settings], Program],
+) -> None:
+    program = instrumented(Settings(max_overhead=EVERYTHING))
+    for mode in Mode:
+        program.runtime.set_mode(mode)
+        assert program.state == mode.value
+    assert not process_steps.listening
+
+
+def test_a_file_switches_everything_off_for_as_long_as_it_is_there(
+    tmp_path: Path, instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
+) -> None:
+    off_file = tmp_path / "off"
+    off_file.touch()
+    program = instrumented(Settings(mode=Mode.METRICS, max_overhead=EVERYTHING, off_file=off_file))
+    assert not process_steps.listening
+    program.run_windows(1)
+    assert (program.state, program.calls, program.steps) == ("off", 0, 0)
+
+    off_file.unlink()
+    program.runtime.check()
+    program.runtime.check()
+    train(3)
+    calls = program.calls
+    assert (program.state, program.steps) == ("metrics", 2)
+    assert calls > 0
+
+    off_file.touch()
+    program.runtime.check()
+    train(3)
+    assert (program.state, program.calls, program.steps) == ("off", calls, 2)
+    program.runtime.set_mode(Mode.BOTH)
+    assert (program.state, process_steps.listening) == ("off", False)
+
+    off_file.unlink()
+    program.runtime.check()
+    train(1)
+    assert program.state == "both"
+    assert program.calls > calls
+    assert caplog.messages == [
+        f"otel-torchprof: on again, as {off_file} is gone",
+        f"otel-torchprof: off, for as long as there is {off_file}",
+        f"otel-torchprof: on again, as {off_file} is gone",
+    ]
+
+
+def test_what_tripped_in_the_parent_has_not_in_its_child(
+    instrumented: Callable[[Settings], Program],
+) -> None:
+    program = instrumented(Settings(mode=Mode.METRICS, max_overhead=NOTHING))
+    program.run_windows(WINDOWS_TO_TRIP)
+    child = os.fork()
+    if child == 0:
+        passed = False
+        try:
+            process_steps.start_over()
+            program.runtime.start_over_in_child()
+            train(3)
+            passed = program.state == "metrics" and program.calls > 0
+            program.run_windows(WINDOWS_TO_TRIP)
+            passed = passed and program.state == "tripped"
+        finally:
+            os._exit(0 if passed else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert program.state == "tripped"
+
+
+def test_the_file_is_watched_while_the_program_runs(tmp_path: Path) -> None:
+    off_file = tmp_path / "off"
+    process_steps.start_over()
+    instrumentor = TorchprofInstrumentor()
+    instrumentor.instrument(
+        mode="metrics", off_file=str(off_file), max_overhead=1, metric_exporter=KeepingExporter()
+    )
+    try:
+        for change, state in ((off_file.touch, "off"), (off_file.unlink, "metrics")):
+            change()
+            wait_for_state(instrumentor, state)
+        otel_torchprof.set_mode("off")
+        wait_until(lambda: "otel-torchprof-guard" not in {one.name for one in threading.enumerate()})
+    finally:
+        instrumentor.uninstrument()
+        process_steps.start_over()
+
+
+def wait_for_state(instrumentor: TorchprofInstrumentor, state: str) -> None:
+    wait_until(lambda: state_in(list(instrumentor.collect_metrics())) == state)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    ticker = threading.Event()
+    for _ in range(int(TIMEOUT_S / 0.02)):
+        if holds():
+            return
+        ticker.wait(0.02)
+    raise AssertionError(f"not within {TIMEOUT_S:.0f} s")
