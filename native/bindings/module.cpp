@@ -15,6 +15,7 @@ void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
 void bind_tensor_roles(nb::module_& m);
 void bind_trace_json(nb::module_& m);
+void bind_user_scopes(nb::module_& m);
 
 NB_MODULE(core, m) {
   m.doc() = "Native core of otel-torchprof: recorder, recordings, span encoding.";
@@ -29,6 +30,7 @@ NB_MODULE(core, m) {
   bind_modules(m);
   bind_op_counts(m);
   bind_python_frames(m);
+  bind_user_scopes(m);
   bind_spans(m);
   bind_chrome(m);
   bind_trace_json(m);

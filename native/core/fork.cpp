@@ -6,6 +6,7 @@
 #include "core/populator.h"
 #include "core/process_identity.h"
 #include "core/registry.h"
+#include "core/user_scope.h"
 
 namespace torchprof {
 
@@ -28,6 +29,7 @@ void Registry::forget_parent() noexcept {
     slot.stopping.store(false, std::memory_order_relaxed);
   }
   counting.store(nullptr, std::memory_order_relaxed);
+  forget_scope_listeners();
   for (ThreadState* thread : threads_) {
     for (auto& buffer : thread->buffers) {
       // Left, not deleted: its thread may have been in the middle of changing it.

@@ -45,10 +45,10 @@ class alignas(64) ThreadBuffer {
 
   // A committed record of an op that begins now, or the discard record when it had to be dropped (counted).
   OpRecord* begin_op(const torchprof_op_start& op) noexcept {
-    // An event of another source may have come first, which does not know what torch calls the thread.
+    // An event of ours may have come first, which does not know what torch calls the thread.
     if (!torch_thread_known_) [[unlikely]] {
       DropReason failure{};
-      torch_thread_known_ = ensure_thread_record(op.torch_thread, failure);
+      torch_thread_known_ = ensure_thread_record(op.torch_thread, failure) && op.torch_thread != 0;
     }
     return begin(op, op.is_user != 0 ? EventKind::kUser : EventKind::kOp, 0);
   }

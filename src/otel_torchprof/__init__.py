@@ -29,23 +29,8 @@ if TYPE_CHECKING:
         tensorboard_trace_handler,
     )
     from otel_torchprof.recorder.program_steps import step
+    from otel_torchprof.recorder.span import span
     from otel_torchprof.recording import Recording
-
-_OF_PROFILER = (
-    "DeviceType",
-    "ExecutionTraceObserver",
-    "ProfilerAction",
-    "ProfilerActivity",
-    "itt",
-    "kineto_available",
-    "otlp_trace_handler",
-    "profile",
-    "record_function",
-    "recording_handler",
-    "schedule",
-    "supported_activities",
-    "tensorboard_trace_handler",
-)
 
 __all__ = [
     "DeviceType",
@@ -63,24 +48,26 @@ __all__ = [
     "recording_handler",
     "schedule",
     "set_mode",
+    "span",
     "step",
     "supported_activities",
     "tensorboard_trace_handler",
 ]
 
+# All others are the profiler's.
 _HOMES = {
     "Recording": "otel_torchprof.recording",
     "prometheus_collector": "otel_torchprof.control",
     "set_mode": "otel_torchprof.control",
+    "span": "otel_torchprof.recorder.span",
     "step": "otel_torchprof.recorder.program_steps",
-    **dict.fromkeys(_OF_PROFILER, "otel_torchprof.profiler"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(_HOMES.get(name, "otel_torchprof.profiler")), name)
     globals()[name] = value
     return value
 

@@ -78,3 +78,12 @@ def ops_of(recording: Recording) -> list[Op]:
 def names_of(recording: Recording) -> Counter[str]:
     """How often each name was recorded."""
     return Counter(op.name for op in ops_of(recording))
+
+
+def nesting_of(recording: Recording) -> list[tuple[str, str | None]]:
+    """Each event's name with that of the one around it, in the order of their beginnings."""
+    parents = recording.tree().parent
+    names = [recording.event_name(row) for row in range(len(recording))]
+    return [
+        (name, None if parent < 0 else names[parent]) for name, parent in zip(names, parents, strict=True)
+    ]

@@ -3,11 +3,14 @@
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Self
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _Span: TypeAlias = tuple[bytes, bytes]  # trace id, span id
 # start ns, end ns, number, track, phase, flags, context, its trace flags, links; the name is for typing only
 StepFields: TypeAlias = tuple[int, int, int, int, int, int, _Span, int, list[_Span]]
@@ -451,9 +454,41 @@ def begin_module(module: object) -> bool:
 def end_module(module: object) -> None:
     """Ends the innermost open call of a module on the calling thread."""
 
+# --- User scopes ---
+
+class Span:
+    """A scope of the program: see `span`."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    def __call__(self, function: _Function, /) -> _Function: ...
+
+def span(name: str, /) -> Span:
+    """A scope of the program under a name, as a context manager or a decorator.
+
+    Raises:
+        TypeError: the name is no str, or what is decorated no function.
+    """
+
+def set_span_decorator(decorate: Callable[[Callable[..., Any], str], Callable[..., Any]]) -> None:
+    """Sets what a span decorates with: it gets the function and the name."""
+
+def record_scopes(slot: int, wanted: bool) -> None:
+    """Whether a capture slot records the spans that begin from now on."""
+
+def count_scopes(wanted: bool) -> None:
+    """Whether the spans that begin from now on are counted, where ops are counted."""
+
 # --- Python calls ---
 
-def start_python_frames(slot: int, own_package: str, standard_library: str, site_packages: str) -> None:
+def start_python_frames(
+    slot: int, own_package: str, standard_library: str, site_packages: str, own_threads: Sequence[int]
+) -> None:
     """Records the Python calls of all threads into the capture of a slot.
 
     Args:
@@ -466,8 +501,12 @@ def start_python_frames(slot: int, own_package: str, standard_library: str, site
         RuntimeError: this Python cannot.
     """
 
-def watch_python_threads() -> None:
-    """Records the threads that have come since, and those that another profiler has left."""
+def watch_python_threads(own_threads: Sequence[int]) -> None:
+    """Records the threads that have come since, and those that another profiler has left.
+
+    Args:
+        own_threads: idents of threads that are left out.
+    """
 
 def watch_current_python_thread() -> None:
     """Records the calling thread, if a capture wants Python calls."""

@@ -7,6 +7,7 @@ import os
 import threading
 from pathlib import Path
 
+from otel_torchprof._native import core
 from otel_torchprof.recorder.bridge_location import (
     BridgeStatus,
     BridgeUnavailable,
@@ -91,7 +92,7 @@ class Bridge:
         )
 
     def enable(self, slot: int, *, record_inputs: bool, record_identities: bool = False) -> None:
-        """Registers the callbacks of a capture slot; again with the same options changes nothing.
+        """Has a capture slot hear of ops and spans; again with the same options it changes nothing.
 
         Args:
             slot: of the capture.
@@ -109,9 +110,11 @@ class Bridge:
             raise BridgeUnavailable(
                 f"torch refused the callbacks of capture slot {slot} (code {code}): stop the capture"
             )
+        core.record_scopes(slot, True)
 
     def disable(self, slot: int) -> None:
-        """Removes the callbacks of a capture slot; without any it does nothing."""
+        """Ends that; without it does nothing."""
+        core.record_scopes(slot, False)
         with self._lock:
             if slot not in self._inherited:
                 self._table.disable(slot)
@@ -152,7 +155,7 @@ class Bridge:
             self._table.disable_memory(slot)
 
     def enable_counting(self) -> None:
-        """Registers the callbacks that count ops; again, it changes nothing.
+        """Counts ops and spans from now on; again, it changes nothing.
 
         Raises:
             BridgeUnavailable: torch refused them.
@@ -162,9 +165,11 @@ class Bridge:
             code = self._table.enable_counting()
         if code:
             raise BridgeUnavailable(f"torch refused the callbacks that count ops (code {code})")
+        core.count_scopes(True)
 
     def disable_counting(self) -> None:
-        """Removes them; without any it does nothing."""
+        """Ends that; without it does nothing."""
+        core.count_scopes(False)
         with self._lock:
             if _COUNTING not in self._inherited:
                 self._table.disable_counting()
@@ -193,8 +198,6 @@ def load_bridge() -> Bridge:
             Or it is called by a signal handler that interrupts the loading.
     """
     global _loaded, _loading, _unavailable
-    from otel_torchprof._native import core
-
     with _load_lock:
         if _unavailable is not None:
             raise _unavailable
