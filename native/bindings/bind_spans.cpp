@@ -1,6 +1,8 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -63,12 +65,17 @@ class DictSink {
 
 // (trace id 16 bytes, span id, link type)
 using LinkTuple = std::tuple<nb::bytes, SpanId, std::string>;
-// (trace id, span id, parent span id, trace flags, start, end, step, number, name, links)
-using RootTuple = std::tuple<nb::bytes, SpanId, SpanId, std::uint8_t, std::int64_t, std::int64_t,
-                             std::int64_t, std::int64_t, std::string, std::vector<LinkTuple>>;
+// (name, time, [(attribute, integer or text)])
+using EventTuple =
+    std::tuple<std::string, std::int64_t, std::vector<std::pair<std::string, SpanEvent::Value>>>;
+// (trace id, span id, parent span id, trace flags, start, end, step, number, name, links, events)
+using RootTuple =
+    std::tuple<nb::bytes, SpanId, SpanId, std::uint8_t, std::int64_t, std::int64_t, std::int64_t,
+               std::int64_t, std::string, std::vector<LinkTuple>, std::vector<EventTuple>>;
 
 SpanRoot root_from(const RootTuple& tuple) {
-  const auto& [trace_id, span_id, parent, trace_flags, start_ns, end_ns, step, number, name, links] = tuple;
+  const auto& [trace_id, span_id, parent, trace_flags, start_ns, end_ns, step, number, name, links, events] =
+      tuple;
   SpanRoot root;
   root.self = {trace_id_from(trace_id), span_id};
   root.parent = parent;
@@ -82,6 +89,9 @@ SpanRoot root_from(const RootTuple& tuple) {
     const auto kind = link_kind_from_name(type);
     if (!kind) throw std::invalid_argument("unknown link type " + type);
     root.links.push_back({{trace_id_from(target_trace_id), target_span_id}, *kind});
+  }
+  for (const auto& [event_name, time_ns, attributes] : events) {
+    root.events.push_back({event_name, time_ns, attributes});
   }
   return root;
 }
@@ -102,7 +112,8 @@ SpanPlan make_plan(const Recording& recording, const std::vector<RootTuple>& roo
                     options);
 }
 
-// (name, trace id, span id, parent span id, start, end, attributes, [(trace id, span id, attributes)], error)
+// (name, trace id, span id, parent span id, start, end, attributes, [(trace id, span id, attributes)],
+//  [(name, time, attributes)], error)
 nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
   if (index >= plan.spans.size()) throw nb::index_error("no span with this number");
   const PlannedSpan& span = plan.spans[index];
@@ -116,9 +127,16 @@ nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
     links.append(
         nb::make_tuple(python_trace_id(link.target.trace), link.target.span, link_attributes.take()));
   }
+  nb::list events;
+  for (const SpanEvent& event : plan.events(span)) {
+    DictSink event_attributes;
+    visit_event_attributes(event, event_attributes);
+    events.append(nb::make_tuple(python_text(event.name), event.time_ns, event_attributes.take()));
+  }
   return nb::make_tuple(python_text(plan.names[span.name].text),
                         python_trace_id(plan.roots[span.root].self.trace), span.id, plan.parent_id(span),
-                        span.start_ns, span.end_ns, attributes.take(), links, python_text(plan.error(span)));
+                        span.start_ns, span.end_ns, attributes.take(), links, events,
+                        python_text(plan.error(span)));
 }
 
 OtlpRequestStream encode(const SpanPlan& plan, const nb::bytes& resource, const std::string& scope_name,

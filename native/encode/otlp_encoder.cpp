@@ -30,12 +30,17 @@ constexpr std::uint32_t kSpanStartTime = 7;
 constexpr std::uint32_t kSpanEndTime = 8;
 constexpr std::uint32_t kSpanAttributes = 9;
 constexpr std::uint32_t kSpanDroppedAttributes = 10;
+constexpr std::uint32_t kSpanEvents = 11;
+constexpr std::uint32_t kSpanDroppedEvents = 12;
 constexpr std::uint32_t kSpanLinks = 13;
 constexpr std::uint32_t kSpanDroppedLinks = 14;
 constexpr std::uint32_t kSpanStatus = 15;
 constexpr std::uint32_t kStatusMessage = 2;
 constexpr std::uint32_t kStatusCode = 3;
 constexpr std::uint32_t kSpanFlags = 16;
+constexpr std::uint32_t kEventTime = 1;
+constexpr std::uint32_t kEventName = 2;
+constexpr std::uint32_t kEventAttributes = 3;
 constexpr std::uint32_t kLinkTraceId = 1;
 constexpr std::uint32_t kLinkSpanId = 2;
 constexpr std::uint32_t kLinkAttributes = 4;
@@ -217,6 +222,13 @@ class OtlpRequestStream::Encoder {
       spans_.varint_field(field::kSpanDroppedAttributes, dropped.attributes);
     }
 
+    const std::vector<SpanEvent>& events = plan_.events(span);
+    if (parts == SpanParts::kAll) {
+      for (const SpanEvent& event : events) write_event(event);
+    } else if (!events.empty()) {
+      spans_.varint_field(field::kSpanDroppedEvents, events.size());
+    }
+
     std::uint32_t dropped_links = span.dropped_links;
     if (parts == SpanParts::kNoAttributesNoLinks) {
       dropped_links += span.links_count;
@@ -238,6 +250,15 @@ class OtlpRequestStream::Encoder {
     const auto message = spans_.begin_message(field::kSpanStatus, 1);
     spans_.bytes_field(field::kStatusMessage, error);
     spans_.varint_field(field::kStatusCode, kStatusCodeError);
+    spans_.end_message(message);
+  }
+
+  void write_event(const SpanEvent& event) {
+    const auto message = spans_.begin_message(field::kSpanEvents, 2);
+    write_time(field::kEventTime, event.time_ns);
+    spans_.bytes_field(field::kEventName, event.name);
+    AttributeWriter<field::kEventAttributes> attributes(spans_);
+    visit_event_attributes(event, attributes);
     spans_.end_message(message);
   }
 

@@ -1,6 +1,6 @@
-// The attributes of a span and of a link: the one mapping that the protobuf encoder, the size bound and
-// the Python view share. A sink offers text, integer, flag, texts and integers, each with a name and a
-// value that lives for the call only.
+// The attributes of a span, of an event and of a link: the one mapping that the protobuf encoder, the size
+// bound and the Python view share. A sink offers text, integer, flag, texts and integers, each with a name
+// and a value that lives for the call only.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "spans/attribute_names.h"
 #include "spans/device_work.h"
@@ -277,6 +278,17 @@ void visit_attributes(const SpanPlan& plan, std::size_t index, Sink& sink) {
   if (span.memory != PlannedSpan::kNone) detail::visit_memory(plan.memory[span.memory], sink);
   if (span.folded != PlannedSpan::kNone) detail::visit_folded(plan, plan.folded[span.folded], sink);
   if (span.counted != PlannedSpan::kNone) detail::visit_counted(plan, plan.counted[span.counted], sink);
+}
+
+template <class Sink>
+void visit_event_attributes(const SpanEvent& event, Sink& sink) {
+  for (const auto& [name, value] : event.attributes) {
+    if (const auto* number = std::get_if<std::int64_t>(&value)) {
+      sink.integer(name, *number);
+    } else {
+      detail::visit_clean_text(name, std::get<std::string>(value), sink);
+    }
+  }
 }
 
 template <class Sink>

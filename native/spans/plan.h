@@ -12,6 +12,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "core/recording.h"
@@ -39,6 +41,15 @@ struct SpanLink {
   LinkKind kind = LinkKind::kOther;
 };
 
+// Something that the caller has to say of a root, at a time within it.
+struct SpanEvent {
+  using Value = std::variant<std::int64_t, std::string>;
+
+  std::string name;
+  std::int64_t time_ns = 0;
+  std::vector<std::pair<std::string, Value>> attributes;
+};
+
 // The top span of one trace: a step, or the whole capture.
 struct SpanRoot {
   SpanReference self;
@@ -50,6 +61,7 @@ struct SpanRoot {
   std::int64_t number = -1;  // of the step, -1 = none
   std::string name = std::string(kStepSpanName);
   std::vector<SpanLink> links;  // to contexts of the caller
+  std::vector<SpanEvent> events;
 };
 
 struct PlanOptions {
@@ -142,6 +154,12 @@ struct SpanPlan {
   std::vector<std::string> counter_attributes;
   std::vector<std::string> track_names;  // clean UTF-8
   SpanNames names;
+
+  // What the caller has to say of the span.
+  [[nodiscard]] const std::vector<SpanEvent>& events(const PlannedSpan& span) const noexcept {
+    static const std::vector<SpanEvent> none;
+    return span.type == SpanType::kRoot ? roots[span.root].events : none;
+  }
 
   // Why the status of the span is an error; empty when it is unset.
   [[nodiscard]] std::string_view error(const PlannedSpan& span) const noexcept {

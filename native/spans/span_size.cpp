@@ -15,6 +15,8 @@ constexpr std::size_t kVarintBytes = 10;
 constexpr std::size_t kItemBytes = 6;
 // Tag and length of the status and of its message, its code.
 constexpr std::size_t kStatusBytes = 2 + 2 + 2;
+// Time 9, tag and length of the event and of its name 4 each.
+constexpr std::size_t kEventBytes = 9 + 4 + 4;
 // Trace id 18, span id 10, tag and length of the link 4.
 constexpr std::size_t kLinkBytes = 18 + 10 + 4;
 
@@ -48,6 +50,10 @@ std::size_t max_encoded_bytes(const SpanPlan& plan, std::size_t index) {
     sink.size_bytes += kStatusBytes + error.size();
   }
   visit_attributes(plan, index, sink);
+  for (const SpanEvent& event : plan.events(span)) {
+    sink.size_bytes += kEventBytes + event.name.size();
+    visit_event_attributes(event, sink);
+  }
   for (std::uint32_t i = 0; i < span.links_count; ++i) {
     sink.size_bytes += kLinkBytes;
     visit_link_attributes(plan.links[span.links_begin + i], sink);

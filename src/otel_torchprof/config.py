@@ -74,6 +74,7 @@ class Settings:
     with_modules: bool = False
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
+    patterns: bool = False
     max_spans_per_trace: int = 2_000
     max_trace_bytes: int = 2_000_000
     min_span_duration_us: float = 0.0
@@ -162,6 +163,7 @@ class Configuration:
     with_modules: bool | None = None
     counters: str | None = None
     counter_scope: str | None = None
+    patterns: bool | None = None
     max_spans_per_trace: int | None = None
     max_trace_bytes: int | str | None = None
     min_span_duration_us: float | None = None
@@ -362,6 +364,7 @@ SETTINGS = (
         "span or op",
         _IGNORED,
     ),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", _boolean, "true or false", _IGNORED),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,
         "max_spans_per_trace",

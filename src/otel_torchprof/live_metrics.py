@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from otel_torchprof.config import MetricsSampling, Settings
+from otel_torchprof.live_findings import LiveFindings
 from otel_torchprof.live_op_counts import LiveOpCounts
 from otel_torchprof.metrics.families import Attributes, MetricFamily, NumberPoint
 from otel_torchprof.metrics.live_steps import LiveSteps
@@ -33,6 +34,8 @@ from otel_torchprof.semconv_metrics import (
     MEMORY_STATE,
     METRIC_BY_NAME,
     OVERHEAD,
+    PATTERN_FINDINGS,
+    PATTERN_NAME,
     PYTHON_GC_PAUSE,
     REASON,
     RECORDER_STATE,
@@ -80,6 +83,7 @@ class LiveMetrics:
             backwards=lambda: tracker.backwards,
             unix_ns=unix_ns,
         )
+        self.findings = LiveFindings()
         self._gc_pauses = GcPauses()
         self._waits: DataLoaderWaits | None = None
         self._start_over()
@@ -141,6 +145,7 @@ class LiveMetrics:
         self.steps.start_over()
         self._ops.start_over()
         self._gc_pauses.start_over()
+        self.findings.start_over()
         self._start_over()
 
     def collect(self) -> list[MetricFamily]:
@@ -198,6 +203,7 @@ class LiveMetrics:
         state = self._state()
         return [
             self._family(CPU_COUNT, [({CPU_COUNTER: n}, v) for n, v in sorted(self._cpu_counts.items())]),
+            self._family(PATTERN_FINDINGS, [({PATTERN_NAME: n}, v) for n, v in self.findings.counts()]),
             self._family(EVENTS_RECORDED, [({}, self._recorded + self._ops.counted)]),
             self._family(EVENTS_DROPPED, [({REASON: n}, v) for n, v in sorted(dropped.items())]),
             self._family(OVERHEAD, [({}, self._overhead())]),

@@ -92,6 +92,8 @@ class Runtime:
         )
         self.metric_output = make_metric_output(self.metrics.collect)
         sink.on_delivered = self.metrics.steps.spans_delivered
+        if settings.patterns:
+            sink.add_events = self.metrics.findings.add_to
         self._windows = WindowController(
             settings.make_schedule(),
             open_capture=self._open_capture,

@@ -76,6 +76,20 @@ STEP_NUMBER = "torch.step.number"
 STEP_PHASE = "torch.step.phase"
 STEP_PARTIAL = "torch.step.partial"
 STEP_CROSSING = "torch.step.crossing"
+PATTERN_EVENT = "torch.pattern"
+PATTERN_NAME = "torch.pattern.name"
+PATTERN_TITLE = "torch.pattern.title"
+PATTERN_SEVERITY = "torch.pattern.severity"
+PATTERN_CONFIDENCE = "torch.pattern.confidence"
+PATTERN_DETAIL = "torch.pattern.detail"
+PATTERN_MODULE = "torch.pattern.module"
+PATTERN_OP = "torch.pattern.op"
+PATTERN_COUNT = "torch.pattern.count"
+PATTERN_COST_NS = "torch.pattern.cost_ns"
+PATTERN_SAVING_MIN_NS = "torch.pattern.saving_min_ns"
+PATTERN_SAVING_MAX_NS = "torch.pattern.saving_max_ns"
+PATTERN_ADVICE = "torch.pattern.advice"
+PATTERN_URL = "torch.pattern.url"
 CPU_COUNTER = "torch.cpu.<counter>"
 CPU_ESTIMATED = "torch.cpu.estimated"
 
@@ -330,6 +344,29 @@ SPAN_ATTRIBUTES = (
 )
 
 
+# Of the events on the spans of steps in which an anti-pattern was found.
+_FOUND = "findings"
+_PLACED = "findings with a known place"
+PATTERN_ATTRIBUTES = (
+    Attribute(PATTERN_NAME, "string", "", _FOUND, "Which one it is: see [patterns](patterns.md)."),
+    Attribute(PATTERN_TITLE, "string", "", _FOUND, "What it is, in words."),
+    Attribute(PATTERN_SEVERITY, "string", "", _FOUND, "`low`, `medium` or `high`."),
+    Attribute(PATTERN_CONFIDENCE, "string", "", _FOUND, "`medium` or `high`."),
+    Attribute(PATTERN_DETAIL, "string", "", _FOUND, "What was seen, in words."),
+    Attribute(CODE_FUNCTION_NAME, "string", "", _PLACED, "The function of the program that it is in."),
+    Attribute(CODE_FILE_PATH, "string", "", _PLACED, "The file of that function."),
+    Attribute(CODE_LINE_NUMBER, "int", "", _PLACED, "Where its definition begins."),
+    Attribute(PATTERN_MODULE, "string", "", _FOUND, "Paths of the modules that it is in."),
+    Attribute(PATTERN_OP, "string", "", _FOUND, "Names of the ops that show it."),
+    Attribute(PATTERN_COUNT, "int", "{event}", _FOUND, "How many events of this step show it."),
+    Attribute(PATTERN_COST_NS, "int", "ns", _FOUND, "What it takes of this step, on the host or the device."),
+    Attribute(PATTERN_SAVING_MIN_NS, "int", "ns", _FOUND, "What mending it saves of that at least."),
+    Attribute(PATTERN_SAVING_MAX_NS, "int", "ns", _FOUND, "What mending it saves of that at most."),
+    Attribute(PATTERN_ADVICE, "string", "", _FOUND, "How to mend it."),
+    Attribute(PATTERN_URL, "string", "", _FOUND, "Where there is more about it."),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class SpanKind:
     """One row of the table of spans."""
@@ -383,6 +420,14 @@ stands as attributes on both of its spans: search for a `torch.correlation_id`, 
 `torch.sequence_number` together with `torch.forward_thread.id` and `torch.autograd_thread.id`.
 """
 
+_EVENTS = f"""\
+## Span events
+
+With `OTEL_PYTHON_TORCHPROF_PATTERNS` (see [configuration](configuration.md)) the span of a step has an
+event `{PATTERN_EVENT}` for each anti-pattern that was found in it, at the time of the first thing that shows
+it. Findings of low confidence are left out.
+"""
+
 _RESOURCE = """\
 ## Resource
 
@@ -417,12 +462,20 @@ def render_page() -> str:
     """The text of docs/semantic-conventions.md."""
     lines = [_INTRODUCTION, "## Spans", "", "| event | span name | parent | links |", "|---|---|---|---|"]
     lines += [f"| {kind.event} | {kind.name} | {kind.parent} | {kind.links} |" for kind in SPAN_KINDS]
-    lines += ["", "## Attributes", "", "| attribute | type | unit | on | meaning |", "|---|---|---|---|---|"]
-    lines += [
-        f"| `{attribute.name}` | {attribute.type} | {attribute.unit} | {attribute.on} | {attribute.meaning} |"
-        for attribute in SPAN_ATTRIBUTES
-    ]
+    lines += ["", "## Attributes", "", *_table(SPAN_ATTRIBUTES), "", _EVENTS, *_table(PATTERN_ATTRIBUTES)]
     return "\n".join([*lines, "", _RESOURCE, _FOLDING])
+
+
+def _table(attributes: tuple[Attribute, ...]) -> list[str]:
+    return [
+        "| attribute | type | unit | on | meaning |",
+        "|---|---|---|---|---|",
+        *(
+            f"| `{attribute.name}` | {attribute.type} | {attribute.unit} | {attribute.on} "
+            f"| {attribute.meaning} |"
+            for attribute in attributes
+        ),
+    ]
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ REASON = "torchprof.reason"
 STATE = "torchprof.state"
 GC_GENERATION = "torch.python.gc.generation"
 CPU_COUNTER = "torch.cpu.counter"
+PATTERN_NAME = "torch.pattern.name"
 
 # The states of the recorder: the modes, and what it switches itself to when it takes too much.
 TRIPPED = "tripped"
@@ -80,6 +81,7 @@ STEP_SKIPPED = "torch.step.skipped"
 COMPILE_RECOMPILATIONS = "torch.compile.recompilations"
 PYTHON_GC_PAUSE = "torch.python.gc_pause"
 CPU_COUNT = "torch.cpu.count"
+PATTERN_FINDINGS = "torch.pattern.findings"
 EVENTS_RECORDED = "torchprof.events.recorded"
 EVENTS_DROPPED = "torchprof.events.dropped"
 OVERHEAD = "torchprof.overhead"
@@ -306,6 +308,17 @@ METRICS = (
         "Events of the processor or the kernel, of all threads, in captured steps, as `COUNTERS` names them.",
         "Is the CPU side held up by memory, page faults, the scheduler?",
         "counters",
+    ),
+    Metric(
+        PATTERN_FINDINGS,
+        "counter",
+        "{finding}",
+        (PATTERN_NAME,),
+        "Anti-patterns found in recorded steps, one for each place in each recording; those of low "
+        "confidence are left out.",
+        "What is known to make the program slow?",
+        "patterns",
+        is_opt_in=True,
     ),
     Metric(
         EVENTS_RECORDED,

@@ -217,12 +217,20 @@ class RecordingBuilder:
 _AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...]
 # trace id, span id, link type
 _RootLink: TypeAlias = tuple[bytes, int, str]
-# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links
-_Root: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, str, Sequence[_RootLink]]
+# name, time, attributes
+_RootEvent: TypeAlias = tuple[str, int, Sequence[tuple[str, int | str]]]
+# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links, events
+_Root: TypeAlias = tuple[
+    bytes, int, int, int, int, int, int, int, str, Sequence[_RootLink], Sequence[_RootEvent]
+]
 # trace id, span id, attributes
 _Link: TypeAlias = tuple[int, int, dict[str, _AttributeValue]]
-# name, trace id, span id, parent span id, start ns, end ns, attributes, links, error (empty = none)
-_SpanFields: TypeAlias = tuple[str, int, int, int, int, int, dict[str, _AttributeValue], list[_Link], str]
+# name, time, attributes
+_Event: TypeAlias = tuple[str, int, dict[str, _AttributeValue]]
+# name, trace id, span id, parent span id, start ns, end ns, attributes, links, events, error (empty = none)
+_SpanFields: TypeAlias = tuple[
+    str, int, int, int, int, int, dict[str, _AttributeValue], list[_Link], list[_Event], str
+]
 
 class SpanPlan:
     def __len__(self) -> int: ...

@@ -31,6 +31,7 @@ from otel_torchprof.semconv_metrics import (
     OP_SELF_TIME,
     OP_TIME,
     OVERHEAD,
+    PATTERN_FINDINGS,
     PYTHON_GC_PAUSE,
     RECORDER_STATE,
     SHORT_BOUNDS_S,
@@ -85,6 +86,7 @@ QUERIES = {
     COMPILE_RECOMPILATIONS: "increase(torch_compile_recompilations_total[15m])",
     PYTHON_GC_PAUSE: "sum by (torch_python_gc_generation) (rate(torch_python_gc_pause_seconds_total[5m]))",
     CPU_COUNT: "sum by (torch_cpu_counter) (rate(torch_cpu_count_total[5m]))",
+    PATTERN_FINDINGS: "topk(10, sum by (torch_pattern_name) (increase(torch_pattern_findings_total[1h])))",
     EVENTS_RECORDED: "rate(torchprof_events_recorded_total[5m])",
     EVENTS_DROPPED: "sum by (torchprof_reason) (rate(torchprof_events_dropped_total[5m]))",
     OVERHEAD: "max by (job) (torchprof_overhead_ratio)",
@@ -112,7 +114,8 @@ recording or trace ([converting](converting.md)). Where metrics go, and how to s
 
 Kernels, copies, collectives and busy times are those of recordings that hold work on devices. All else a
 running program has by default, but for what the table calls opt-in: histograms of single operators and
-kernels, which are many series (`OP_HISTOGRAMS`, `replay --durations`).
+kernels, which are many series (`OP_HISTOGRAMS`, `replay --durations`), and findings of anti-patterns
+(`PATTERNS`).
 """
 
 _SERIES = f"""\

@@ -9,7 +9,7 @@ from otel_torchprof._native import core
 from otel_torchprof.recording import Recording
 from otel_torchprof.semconv import SCHEMA_URL
 from otel_torchprof.spans.roots import Root
-from otel_torchprof.spans.span_data import SpanData, SpanLink
+from otel_torchprof.spans.span_data import SpanData, SpanEvent, SpanLink
 from otel_torchprof.version import __version__
 
 SCOPE_NAME = "otel_torchprof"
@@ -77,7 +77,7 @@ class SpanPlan:
     def spans(self) -> Iterator[SpanData]:
         """All spans, parents before their children."""
         for index in range(len(self._native)):
-            name, trace_id, span_id, parent_span_id, start_ns, end_ns, attributes, links, error = (
+            name, trace_id, span_id, parent_span_id, start_ns, end_ns, attributes, links, events, error = (
                 self._native.span(index)
             )
             yield SpanData(
@@ -89,6 +89,7 @@ class SpanPlan:
                 end_ns,
                 attributes,
                 tuple(SpanLink(*link) for link in links),
+                tuple(SpanEvent(*event) for event in events),
                 error=error or None,
             )
 
@@ -134,6 +135,7 @@ def plan_spans(recording: Recording, roots: Sequence[Root], limits: SpanLimits =
             root.number,
             root.name,
             [(link.trace_id.to_bytes(16, "big"), link.span_id, link.type) for link in root.links],
+            [(event.name, event.time_ns, list(event.attributes.items())) for event in root.events],
         )
         for root in roots
     ]

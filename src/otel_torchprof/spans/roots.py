@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -38,6 +38,15 @@ class RootLink:
 
 
 @dataclass(frozen=True, slots=True)
+class RootEvent:
+    """Something to say of a root, at a time (unix) within it."""
+
+    name: str
+    time_ns: int
+    attributes: Mapping[str, int | str]
+
+
+@dataclass(frozen=True, slots=True)
 class Root:
     """The top span of a trace, which holds the events that start between `start_ns` and the next root.
 
@@ -56,6 +65,7 @@ class Root:
     name: str = STEP_SPAN_NAME
     is_sampled: bool = True
     links: tuple[RootLink, ...] = ()
+    events: tuple[RootEvent, ...] = ()
 
 
 def step_ids(run: Run, number: int) -> tuple[int, int]:

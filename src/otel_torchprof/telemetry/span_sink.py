@@ -56,6 +56,8 @@ class SpanSink:
         self._tracer_provider = tracer_provider
         # Told the number, trace id and span id of each step whose spans have arrived.
         self.on_delivered: Callable[[int, int, int], None] | None = None
+        # Adds events to the roots of a recording; called on the export thread, must not raise.
+        self.add_events: Callable[[Recording, Sequence[Root]], Sequence[Root]] | None = None
         self._placer = StepPlacer(self._provider)
         self._last_step: RootLink | None = None
         if span_exporter is None:
@@ -159,6 +161,8 @@ class _RecordingWork:
     def _plan(self) -> SpanPlan:
         recording = self._make_recording()
         self._roots = self._sink.roots(recording, self._unsampled_steps)
+        if self._sink.add_events is not None:
+            self._roots = self._sink.add_events(recording, self._roots)
         return self._sink.plan(recording, self._roots)
 
     def requests(self) -> Iterable[EncodedRequest]:

@@ -22,8 +22,9 @@ def test_each_constant_is_documented() -> None:
         for name, value in vars(semconv).items()
         if name.isupper() and not name.startswith("_") and isinstance(value, str)
     }
-    documented = {attribute.name for attribute in semconv.SPAN_ATTRIBUTES}
-    assert constants - {semconv.SCHEMA_URL} == documented
+    tables = (semconv.SPAN_ATTRIBUTES, semconv.PATTERN_ATTRIBUTES)
+    documented = {attribute.name for table in tables for attribute in table}
+    assert constants - {semconv.SCHEMA_URL, semconv.PATTERN_EVENT} == documented
 
 
 def test_the_page_is_up_to_date() -> None:

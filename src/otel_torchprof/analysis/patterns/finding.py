@@ -56,6 +56,7 @@ class Finding:
     rows: Numbers  # the events that show it, ascending
     count_per_step: float | None  # None where the recording has no steps
     cost_ns: int  # time that it takes, on the host or on the device, over all that was recorded
+    row_costs_ns: Numbers  # the same for each of `rows`
     cost_bytes: int  # memory it holds or moves, 0 = none or not known
     saving: Saving
     advice: str

@@ -119,6 +119,7 @@ def _finding(view: View, pattern: Pattern, match: Match, place: Place, chosen: N
         rows=rows,
         count_per_step=len(rows) / view.steps if view.steps else None,
         cost_ns=cost_ns,
+        row_costs_ns=costs_ns,
         cost_bytes=0 if match.cost_bytes is None else int(match.cost_bytes[chosen].sum()),
         saving=saving,
         advice=pattern.advice,
