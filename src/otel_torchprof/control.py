@@ -13,8 +13,8 @@ def set_mode(mode: str) -> bool:
 
     A window of recorded steps under way is ended and sent. Metrics go on where they stopped, also when
     recording and counting had switched themselves off. In a forked child, which else begins with metrics at
-    its first step, the call begins with them at once. While there is the file that `OFF_FILE` names nothing is
-    produced: the mode holds once it is gone.
+    its first step, the call begins with them at once. While there is the file that `OFF_FILE` names, nothing
+    is produced: the mode holds once it is gone.
 
     Returns:
         Whether the program is instrumented, so that the mode holds.

@@ -11,14 +11,12 @@ from otel_torchprof.metrics.families import MetricFamily
 from otel_torchprof.metrics.live_ops import LiveOps
 from otel_torchprof.recorder.bridge import BridgeUnavailable, bridge_status
 from otel_torchprof.recorder.failures import failures
-from otel_torchprof.recorder.op_counts import OpCounts
+from otel_torchprof.recorder.op_counts import TABLE_FULL_NAME, OpCounts
 from otel_torchprof.recorder.step_sampling import OP_COST_NS, SamplingMode, StepSampler
 
 _logger = logging.getLogger(__name__)
 
 _TO_BE_COMPILED = "to be compiled"
-# What the counter calls all names that its table has no room for.
-_TABLE_FULL = "(name table full)"
 # How often a program without steps is cut into slices.
 _TICK_S = 1.0
 
@@ -127,7 +125,7 @@ class LiveOpCounts:
     def _start_counting(self, running: threading.Event) -> None:
         if self._counts is None:
             self._counts = OpCounts(with_durations=self._with_durations)
-            self._ops = LiveOps(self._unix_ns(), table_full=_TABLE_FULL)
+            self._ops = LiveOps(self._unix_ns(), table_full=TABLE_FULL_NAME)
         self._counts.start()
         with self._lock:
             if running.is_set():  # paused while the bridge was compiled

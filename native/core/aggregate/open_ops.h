@@ -53,6 +53,7 @@ class OpenOps {
     OpenCountedOp& op = ops_[++top_];
     op.children_ticks = 0;
     op.cell.store(cell, std::memory_order_relaxed);
+    // Known so early of works of c10d, which may stay open for long: nothing that follows is part of them.
     if (is_async) [[unlikely]] {
       op.encloser = 0;
     } else {
