@@ -16,13 +16,14 @@ from otel_torchprof.profiling.actions import (
     schedule,
 )
 from otel_torchprof.profiling.activities import supported_activities, with_use_cuda
-from otel_torchprof.profiling.cycles import CycleMachine
+from otel_torchprof.profiling.cycles import CycleMachine, transitions
 from otel_torchprof.profiling.handlers import (
     otlp_trace_handler,
     recording_handler,
     tensorboard_trace_handler,
 )
 from otel_torchprof.profiling.recorders import Recorder
+from otel_torchprof.profiling.step_mark import StepMark
 from otel_torchprof.profiling.trace_profile import TraceProfile
 from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CounterScope
 from otel_torchprof.recorder.steps import StepSource, process_steps
@@ -165,6 +166,24 @@ class profile(TraceProfile):
         """What the schedule says of it."""
         return self._machine.action
 
+    @property
+    def step_rec_fn(self) -> StepMark | None:
+        """The step under way, where there is a schedule."""
+        if self.record_steps and self._machine.running:
+            return StepMark(f"ProfilerStep#{self.step_num}")
+        return None
+
+    @property
+    def action_map(self) -> dict[tuple[ProfilerAction, ProfilerAction | None], list[Callable[[], None]]]:
+        """What is done between two steps, by their actions; None = `stop()`. Changing it changes nothing."""
+        methods = {
+            "prepare": self.prepare_trace,
+            "start": self.start_trace,
+            "stop": self.stop_trace,
+            "deliver": self._trace_ready,
+        }
+        return {actions: [methods[name] for name in names] for actions, names in transitions().items()}
+
     def start(self) -> None:
         """Begin, with the step under way, which at first is 0.
 
@@ -228,6 +247,10 @@ class profile(TraceProfile):
             if self.execution_trace_observer:
                 self.execution_trace_observer.cleanup()
 
+    def _trace_ready(self) -> None:
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)
+
     def _require_running(self) -> None:
         if not self._machine.running:
             raise RuntimeError("the profile does not record: call start(), or use `with`, first")
@@ -276,8 +299,8 @@ class _ProfileCycles:
     def deliver(self) -> None:
         owner = self._owner
         # A schedule whose next cycle had only just begun has nothing to deliver.
-        if owner.on_trace_ready is not None and not self._is_empty:
-            owner.on_trace_ready(owner)
+        if not self._is_empty:
+            owner._trace_ready()
 
 
 def _observer_from_environment() -> Any:

@@ -166,6 +166,21 @@ def test_the_memory_timeline_has_the_form_of_torchs(tmp_path: Path, ending: str)
         assert {len(row) for row in sizes} == {len(row) for row in their_sizes}
 
 
+@pytest.mark.parametrize("method", ["export_memory_timeline", "export_memory_timeline_raw"])
+def test_the_memory_timeline_that_was_written_can_be_written_again(tmp_path: Path, method: str) -> None:
+    prof = with_memory(profile)
+    assert prof.mem_tl is None
+    ending = ".raw.json.gz" if method.endswith("raw") else ".json"
+    first, again = tmp_path / f"first{ending}", tmp_path / f"again{ending}"
+    prof.export_memory_timeline(str(first), device="cpu")
+    timeline: Any = prof.mem_tl
+    getattr(timeline, method)(str(again), "cpu")
+    read = gzip.decompress if ending.endswith(".gz") else bytes
+    assert json.loads(read(again.read_bytes())) == json.loads(read(first.read_bytes()))
+    timeline.export_memory_timeline_html(str(tmp_path / "page.html"), "cpu")
+    assert "<html" in (tmp_path / "page.html").read_text("utf-8")
+
+
 def test_the_memory_timeline_as_a_page(tmp_path: Path) -> None:
     with_memory(profile).export_memory_timeline(str(tmp_path / "memory.html"))
     assert "<html" in (tmp_path / "memory.html").read_text()

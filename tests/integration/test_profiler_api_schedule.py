@@ -305,3 +305,48 @@ def test_asking_while_recording_is_one_clear_error() -> None:
         for ask in (prof.events, prof.key_averages, lambda: prof.export_chrome_trace("never.json")):
             with pytest.raises(RuntimeError, match="there is no recording yet"):
                 ask()
+
+
+def test_what_is_done_between_two_steps_is_what_torch_does() -> None:
+    def names(actions: list[Any]) -> list[str]:
+        return [action.__name__ for action in actions if hasattr(action, "__name__")]  # but warnings
+
+    def table(prof: Any) -> dict[tuple[str, str], list[str]]:
+        return {
+            (before.name, after.name if after else ""): names(actions)
+            for (before, after), actions in prof.action_map.items()
+        }
+
+    ours, theirs = table(profile(activities=CPU)), table(torch.profiler.profile(activities=CPU))
+    assert len(ours) == 20
+    different = {actions for actions in ours if ours[actions] != theirs.get(actions, [])}
+    # Where nothing was recorded torch starts and stops, to have something to deliver. And it leaves out to
+    # make ready for a cycle that follows another at once.
+    assert different == {("WARMUP", "NONE"), ("WARMUP", ""), ("RECORD", "WARMUP")}
+    assert ours["WARMUP", "NONE"] == ours["WARMUP", ""] == []
+    assert ours["RECORD", "WARMUP"] == ["stop_trace", "prepare_trace"]
+
+
+def test_the_step_under_way_has_a_name() -> None:
+    def step_names(make: Any) -> list[str | None]:
+        found: list[str | None] = []
+        with make(activities=CPU, schedule=schedule(wait=1, warmup=0, active=2, repeat=1)) as prof:
+            for _ in range(4):
+                mark = prof.step_rec_fn
+                found.append(mark and mark.name)
+                prof.step()
+        found.append(prof.step_rec_fn)
+        return found
+
+    assert step_names(profile) == [f"ProfilerStep#{number}" for number in range(4)] + [None]
+    assert step_names(torch.profiler.profile) == step_names(profile)
+    assert profile(activities=CPU).step_rec_fn is None
+
+
+def test_whether_graphs_are_made_is_what_the_compiler_says() -> None:
+    import torch._inductor.config
+
+    with torch._inductor.config.patch("triton.cudagraphs", True):
+        assert profile(activities=CPU).has_cudagraphs
+    with torch._inductor.config.patch("triton.cudagraphs", False):
+        assert not profile(activities=CPU).has_cudagraphs

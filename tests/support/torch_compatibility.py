@@ -54,10 +54,14 @@ _NOTES = {
         "differs",
         "taken and without effect: nothing is processed afterwards",
     ),
-    "profile.action_map": ("differs", "missing: the states are `otel_torchprof.profiling.cycles`"),
-    "profile.has_cudagraphs": ("differs", "missing: it steers Kineto's use of CUPTI"),
-    "profile.mem_tl": ("differs", "missing: a timeline is made when it is exported"),
-    "profile.step_rec_fn": ("differs", "missing: a step is no user scope, but an event of its own"),
+    "profile.action_map": (
+        "differs",
+        "what is done between two steps, to be read: changing it changes nothing",
+    ),
+    "profile.step_rec_fn": (
+        "differs",
+        "has the step's name and begins nothing: a step is an event of its own",
+    ),
     "profile.events": (
         "better",
         "of all threads; all nested events of one name are kept; each is made when asked for",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -104,3 +106,47 @@ class CycleMachine:
         self._work.stop(is_partial=is_partial)
         self._is_recording = False
         self._is_prepared = False
+
+
+def transitions() -> dict[tuple[ProfilerAction, ProfilerAction | None], list[str]]:
+    """What a machine does between two steps, by their actions, None = the end: methods of `CycleWork`.
+
+    That steps begin is left out.
+    """
+    actions = [action for action in ProfilerAction if action is not ProfilerAction.DEVICE_STOPPED]
+    found: dict[tuple[ProfilerAction, ProfilerAction | None], list[str]] = {}
+    for before, after in itertools.product(actions, [*actions, None]):
+        work = _Noted()
+        machine = CycleMachine([before, after].__getitem__, work)
+        machine.begin()
+        work.done.clear()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of schedules that leave out the end of a cycle
+            machine.end() if after is None else machine.step()
+        found[before, after] = work.done
+    return found
+
+
+class _Noted(CycleWork):
+    """Does nothing but note what was to be done."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def prepare(self) -> None:
+        self.done.append("prepare")
+
+    def start(self) -> None:
+        self.done.append("start")
+
+    def begin_step(self, number: int) -> None:
+        pass
+
+    def stop(self, *, is_partial: bool) -> None:
+        self.done.append("stop")
+
+    def abandon(self) -> None:
+        self.done.append("abandon")
+
+    def deliver(self) -> None:
+        self.done.append("deliver")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,29 +13,64 @@ from otel_torchprof.exporters.memory_timeline.torch_json import write_raw, write
 from otel_torchprof.recording import Recording
 
 
-def export_memory_timeline(
-    recording: Recording, path: Path, device: str | None, use_device: str | None
-) -> None:
-    """Writes the timeline of one device; as a page, of all.
+class MemoryTimeline:
+    """What memory was used for over time, in the shape of torch's `MemoryProfileTimeline`.
 
     Args:
-        path: ends in `.html`, `.json`, `.json.gz` or `.raw.json.gz`.
-        device: such as "cuda:0"; None takes that of the activities where it was used, else the busiest.
+        recording: recorded with memory.
         use_device: the kind of device among the activities.
-
-    Raises:
-        OSError: it cannot be written.
     """
-    if path.name.endswith(".html"):
-        write_page(recording, path)
-        return
-    devices = MemoryProfile(recording).devices
-    wanted = device or (f"{use_device}:0" if use_device else "")
-    chosen = [memory for memory in devices if _names(memory, wanted)]
-    if device is None and not chosen:
-        chosen = devices
-    write = write_raw if path.name.removesuffix(".gz").endswith(".raw.json") else write_totals
-    write(chosen, path)
+
+    def __init__(self, recording: Recording, use_device: str | None) -> None:
+        self._recording = recording
+        self._use_device = use_device
+
+    def export(self, path: Path, device: str | None) -> None:
+        """Writes the timeline of one device; as a page, of all.
+
+        Args:
+            path: ends in `.html`, `.json`, `.json.gz` or `.raw.json.gz`.
+            device: such as "cuda:0"; None takes that of the activities where it was used, else the busiest.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if path.name.endswith(".html"):
+            write_page(self._recording, path)
+        elif path.name.removesuffix(".gz").endswith(".raw.json"):
+            write_raw(self._chosen(device), path)
+        else:
+            write_totals(self._chosen(device), path)
+
+    def export_memory_timeline(self, path: str | os.PathLike[str], device_str: str) -> None:
+        """Writes times and bytes by category.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_totals(self._chosen(device_str), Path(path))
+
+    def export_memory_timeline_raw(self, path: str | os.PathLike[str], device_str: str) -> None:
+        """Writes what happened, one allocation or free after the other.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_raw(self._chosen(device_str), Path(path))
+
+    def export_memory_timeline_html(self, path: str | os.PathLike[str], device_str: str) -> None:
+        """Writes a page, which has all devices.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_page(self._recording, Path(path))
+
+    def _chosen(self, device: str | None) -> list[DeviceMemory]:
+        devices = MemoryProfile(self._recording).devices
+        wanted = device or (f"{self._use_device}:0" if self._use_device else "")
+        chosen = [memory for memory in devices if _names(memory, wanted)]
+        return devices if device is None and not chosen else chosen
 
 
 class MemoryView:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from otel_torchprof.analysis.patterns import PatternReport
     from otel_torchprof.profiling.event_list import EventList
     from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
+    from otel_torchprof.profiling.memory_view import MemoryTimeline
     from otel_torchprof.profiling.recorded_event import RecordedEvent
     from otel_torchprof.recorder.capture import Capture
     from otel_torchprof.recording import Recording
@@ -87,6 +89,8 @@ class TraceProfile:
         self.path = path
         self.record_steps = False
         """Whether steps are events too, named `ProfilerStep*`."""
+        self.mem_tl: MemoryTimeline | None = None
+        """What `export_memory_timeline` wrote last."""
         self._metadata = TraceMetadata()
         self._trace_id: str | None = None
         self._capture: Capture | TorchCapture | None = None
@@ -98,6 +102,12 @@ class TraceProfile:
     def activities(self) -> set[Any]:
         """The `ProfilerActivity`s that are recorded."""
         return supported_activities() if self._activities is None else self._activities
+
+    @property
+    def has_cudagraphs(self) -> bool:
+        """Whether torch.compile makes CUDA graphs of what it compiles."""
+        config = sys.modules.get("torch._inductor.config")
+        return config is not None and bool(config.triton.cudagraphs)
 
     @property
     def use_device(self) -> str | None:
@@ -257,11 +267,12 @@ class TraceProfile:
             ValueError: memory was not recorded.
             OSError: it cannot be written.
         """
-        from otel_torchprof.profiling.memory_view import export_memory_timeline
+        from otel_torchprof.profiling.memory_view import MemoryTimeline
 
         if not self.profile_memory:
             raise ValueError("profile_memory=True required for memory profiling.")
-        export_memory_timeline(self.recording, Path(path), device, self.use_device)
+        self.mem_tl = MemoryTimeline(self.recording, self.use_device)
+        self.mem_tl.export(Path(path), device)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
         """Leave out what begins from now on, or record it again: ops and user scopes with `CPU`."""
