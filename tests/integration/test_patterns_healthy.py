@@ -184,7 +184,7 @@ def test_loading_with_workers_is_well() -> None:
     loader._iterator = None  # ends it
 
 
-EXAMPLES = ["zero-code/train_cnn.py", "zero-code/train_transformer.py"]
+EXAMPLES = ["manual/train.py", "zero-code/train_cnn.py", "zero-code/train_transformer.py"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -201,8 +201,8 @@ def test_examples_are_examples(example: str, tmp_path: Path) -> None:
         "runpy.run_path(path, run_name='__main__')\n"
         "capture.stop()\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "run.tprof"), str(ROOT / "examples" / example)]
+    command = [sys.executable, "-c", program, str(tmp_path / "all.tprof"), str(ROOT / "examples" / example)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert sure(load(tmp_path / "run.tprof")[0]) == []
+    assert sure(load(tmp_path / "all.tprof")[0]) == []
