@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_torchprof._native import core
+from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventFlags, EventKind, Recording
+from tests.integration.programs.plain_loop import train
 from tests.support.call_trees import Call, FrameCapture, record, recorded_roots
+from tests.support.metric_families import KeepingExporter
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +93,25 @@ def test_frames_entered_before_begin_with_the_recording_and_those_left_open_are_
 
 def _here() -> str:
     return sys._getframe(1).f_code.co_name
+
+
+def test_own_threads_have_no_part_in_recordings(tmp_path: Path) -> None:
+    instrumentor = TorchprofInstrumentor()
+    instrumentor.instrument(
+        schedule="active=1", with_stack=True, recording_dir=tmp_path, span_exporter=InMemorySpanExporter()
+    )
+    train(6)  # our threads run from before the second recording on
+    instrumentor.uninstrument()
+    beside = Capture(options=CaptureOptions(with_stack=True))
+    beside.start()
+    instrumentor.instrument(mode="metrics", metric_exporter=KeepingExporter())  # and some begin in this one
+    instrumentor.uninstrument()
+    recordings = [Recording.open(path) for path in tmp_path.glob("*.tprof")] + [beside.stop()]
+    assert len(recordings) > 3
+    assert all(named(recording, "train") for recording in recordings[:-1])
+    names = {track.name for recording in recordings for track in recording.tracks}
+    assert "MainThread" in names
+    assert not [name for name in names if name.startswith("otel-torchprof-")]
 
 
 def test_own_machinery_is_hidden_and_what_it_calls_of_the_program_is_not() -> None:
@@ -427,6 +450,6 @@ def test_a_capture_that_failed_or_stopped_twice_leaves_no_hook() -> None:
         pass
     capture.source.stop()
     core.stop_python_frames(3)
-    core.watch_python_threads()
+    core.watch_python_threads([])
     core.watch_current_python_thread()
     assert sys.getprofile() is None

@@ -1,5 +1,6 @@
 #include "sources/python_frames/watched_threads.h"
 
+#include <algorithm>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -135,7 +136,7 @@ void unwatch_all() {
 
 }  // namespace
 
-bool start_python_frames(std::uint32_t slot, CodeLocations locations) {
+bool start_python_frames(std::uint32_t slot, CodeLocations locations, const ThreadIdents& own_threads) {
 #if defined(Py_GIL_DISABLED)
   PyErr_SetString(PyExc_RuntimeError, "Python calls need a Python with a GIL; record without them");
   return false;
@@ -155,16 +156,20 @@ bool start_python_frames(std::uint32_t slot, CodeLocations locations) {
     }
   });
   hooks.wanted_slots |= 1U << slot;
-  watch_python_threads();
+  watch_python_threads(own_threads);
   hooks.started_ticks[slot] = ticks();
   return true;
 }
 
-void watch_python_threads() {
+void watch_python_threads(const ThreadIdents& own_threads) {
   if (profile_hooks().wanted_slots == 0) {
     return;
   }
-  for_each_thread(watch);
+  for_each_thread([&own_threads](PyThreadState* thread) {
+    if (std::find(own_threads.begin(), own_threads.end(), thread->thread_id) == own_threads.end()) {
+      watch(thread);
+    }
+  });
   std::erase_if(watched, [&](const auto& entry) { return thread_with(entry.first) == nullptr; });
 }
 

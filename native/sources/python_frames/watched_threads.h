@@ -8,17 +8,22 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "sources/python_frames/python_names.h"
 
 namespace torchprof {
 
+// As `threading.get_ident()` has them.
+using ThreadIdents = std::vector<unsigned long>;
+
 // Records Python calls into the capture of a slot, which must have started. False with a Python exception.
-bool start_python_frames(std::uint32_t slot, CodeLocations locations);
+// Own threads are not watched.
+bool start_python_frames(std::uint32_t slot, CodeLocations locations, const ThreadIdents& own_threads);
 
 // Watches the threads that Python knows and that are not watched yet. A thread that has been given another
 // profile function since is left alone until it has none, and counted as DropReason::kProfilerReplaced.
-void watch_python_threads();
+void watch_python_threads(const ThreadIdents& own_threads);
 
 // Watches the calling thread; nothing when nobody wants its calls.
 void watch_current_python_thread();
