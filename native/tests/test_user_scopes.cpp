@@ -133,6 +133,7 @@ TEST_CASE("captures come and go while a thread marks scopes, and each has its ow
   while (recorded == 0) {
     Capture capture("", kSmallCapBytes);
     const std::uint32_t slot = start(capture);
+    record_op(slot, "op");  // takes room for this thread before the other may fill all there is
     {
       const Listening listening(slot);
       for (int i = 0; i < 100; ++i) {
