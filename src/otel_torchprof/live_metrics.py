@@ -26,6 +26,7 @@ from otel_torchprof.semconv_metrics import (
     CPU_COUNT,
     CPU_COUNTER,
     CUDA_DEVICE_INDEX,
+    DEVICE_MEMORY_LIMIT,
     DEVICE_MEMORY_USAGE,
     EVENTS_DROPPED,
     EVENTS_RECORDED,
@@ -187,6 +188,7 @@ class LiveMetrics:
 
     def _read_devices(self) -> list[MetricFamily]:
         usage: list[tuple[Attributes, int]] = []
+        limits: list[tuple[Attributes, int]] = []
         ooms: list[tuple[Attributes, int]] = []
         for memory in self._cuda_memory.read():
             for state, size_bytes in (
@@ -195,8 +197,14 @@ class LiveMetrics:
                 ("peak", memory.peak_bytes),
             ):
                 usage.append(({CUDA_DEVICE_INDEX: memory.device, MEMORY_STATE: state}, size_bytes))
+            if memory.limit_bytes is not None:
+                limits.append(({CUDA_DEVICE_INDEX: memory.device}, memory.limit_bytes))
             ooms.append(({CUDA_DEVICE_INDEX: memory.device}, memory.oom_count))
-        return [self._family(DEVICE_MEMORY_USAGE, usage), self._family(MEMORY_OOM, ooms)]
+        return [
+            self._family(DEVICE_MEMORY_USAGE, usage),
+            self._family(DEVICE_MEMORY_LIMIT, limits),
+            self._family(MEMORY_OOM, ooms),
+        ]
 
     def _read_recorder(self) -> list[MetricFamily]:
         dropped = self._dropped + Counter(self._ops.drops)

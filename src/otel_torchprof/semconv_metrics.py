@@ -72,6 +72,7 @@ MEMCPY_TIME = "torch.memcpy.time"
 MEMCPY_SIZE = "torch.memcpy.size"
 DEVICE_BUSY_TIME = "torch.device.busy_time"
 DEVICE_MEMORY_USAGE = "torch.device.memory.usage"
+DEVICE_MEMORY_LIMIT = "torch.device.memory.limit"
 MEMORY_OOM = "torch.memory.oom"
 STEP_DURATION = "torch.step.duration"
 DATALOADER_WAIT = "torch.dataloader.wait"
@@ -231,8 +232,17 @@ METRICS = (
         "By",
         (CUDA_DEVICE_INDEX, MEMORY_STATE),
         "Memory of torch's caching allocator: `allocated`, `reserved`, `peak`.",
-        "How much memory is left?",
+        "How much memory is used?",
         "3 x devices",
+    ),
+    Metric(
+        DEVICE_MEMORY_LIMIT,
+        "gauge",
+        "By",
+        (CUDA_DEVICE_INDEX,),
+        "Memory of a device that the process uses, or the share of it that the process may take.",
+        "How much memory is left?",
+        "devices",
     ),
     Metric(
         MEMORY_OOM,

@@ -21,19 +21,25 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from prometheus_client import CollectorRegistry
 
 import otel_torchprof
-from otel_torchprof import Recording
+from otel_torchprof import Recording, live_metrics
 from otel_torchprof.config import SettingError
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.metrics.families import HistogramPoint, MetricFamily, NumberPoint
 from otel_torchprof.metrics.from_recording import families_from_recording
+from otel_torchprof.recorder.cuda_memory import DeviceMemory
 from otel_torchprof.recorder.steps import process_steps
 from otel_torchprof.semconv_metrics import (
     COMPILE_RECOMPILATIONS,
     CPU_COUNT,
     CPU_COUNTER,
+    CUDA_DEVICE_INDEX,
     DATALOADER_WAIT,
+    DEVICE_MEMORY_LIMIT,
+    DEVICE_MEMORY_USAGE,
     EVENTS_RECORDED,
     EXPORT_SPANS,
+    MEMORY_OOM,
+    MEMORY_STATE,
     OP_CALLS,
     OP_DURATION,
     OP_NAME,
@@ -182,6 +188,36 @@ def test_what_is_compiled_again_is_counted(
         compiled(torch.ones(size))
     instrumentor.uninstrument()
     assert [point.value for point in last_metrics(exporter)[COMPILE_RECOMPILATIONS].data_points] == [2]
+
+
+class TwoDevices:
+    """Stands in for CUDA's books: of one device it is known how much memory there is."""
+
+    def read(self) -> list[DeviceMemory]:
+        return [DeviceMemory(0, 10, 40, 30, 2, 80), DeviceMemory(1, 1, 4, 3, 0, None)]
+
+
+def test_memory_of_devices_and_its_limit(
+    instrumentor: TorchprofInstrumentor, exporter: KeepingExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_metrics, "CudaMemory", TwoDevices)
+    instrumentor.instrument(mode="metrics", metric_exporter=exporter)
+    instrumentor.uninstrument()
+    data = last_metrics(exporter)
+    usage = {
+        (point.attributes[CUDA_DEVICE_INDEX], point.attributes[MEMORY_STATE]): point.value
+        for point in data[DEVICE_MEMORY_USAGE].data_points
+    }
+    assert usage == {
+        (0, "allocated"): 10,
+        (0, "reserved"): 40,
+        (0, "peak"): 30,
+        (1, "allocated"): 1,
+        (1, "reserved"): 4,
+        (1, "peak"): 3,
+    }
+    assert by_attribute(data[DEVICE_MEMORY_LIMIT], CUDA_DEVICE_INDEX) == {0: 80}
+    assert by_attribute(data[MEMORY_OOM], CUDA_DEVICE_INDEX) == {0: 2, 1: 0}
 
 
 def exemplar_ids(exporter: KeepingExporter) -> list[tuple[int, int]]:

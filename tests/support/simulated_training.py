@@ -28,6 +28,7 @@ from otel_torchprof.semconv_metrics import (
     CUDA_DEVICE_INDEX,
     DATALOADER_WAIT,
     DEVICE_BUSY_TIME,
+    DEVICE_MEMORY_LIMIT,
     DEVICE_MEMORY_USAGE,
     DEVICE_WORK,
     EVENTS_DROPPED,
@@ -39,6 +40,7 @@ from otel_torchprof.semconv_metrics import (
     METRICS,
     OP_NAME,
     OVERHEAD,
+    PATTERN_NAME,
     PHASE,
     REASON,
     RECORDER_STATE,
@@ -74,6 +76,7 @@ _VALUES: dict[str, Sequence[str | int]] = {
     STATE: RECORDER_STATES,
     GC_GENERATION: (0, 1, 2),
     CPU_COUNTER: ("task-clock", "page-faults"),
+    PATTERN_NAME: ("extra-device-copy", "pageable-copy"),
 }  # fmt: skip
 
 # Of the metrics that do not go on at one unit a second for all their attributes together.
@@ -90,6 +93,7 @@ _RATES = {
     "torch.compile.recompilations": 0.002,
     "torch.python.gc_pause": 0.004,
     "torch.cpu.count": 1e6,
+    "torch.pattern.findings": 0.01,
     "torchprof.events.recorded": 20_000.0,
     EVENTS_DROPPED: 0.5,
     "torchprof.export.spans": 3.0,
@@ -192,6 +196,8 @@ class SimulatedRank:
     def _gauge(self, name: str, attributes: Attributes, elapsed_s: float, unix_s: float) -> float:
         if name == DEVICE_MEMORY_USAGE:
             return self._memory(str(attributes[MEMORY_STATE]), elapsed_s)
+        if name == DEVICE_MEMORY_LIMIT:
+            return 80.0 * _GIB
         if name == RECORDER_STATE:
             return float(attributes[STATE] == "both")
         if name == STEP_NUMBER:

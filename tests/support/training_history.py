@@ -45,8 +45,6 @@ def write_history(path: Path) -> None:
                 elapsed_s = _AGE_AT_END_S - (END_UNIX_S - time_s)
                 for rank in range(WORLD_SIZE):
                     file.writelines(_lines(SimulatedRank(rank), elapsed_s, time_s))
-                # As recording-rules.yml makes it.
-                file.write(f"torchprof:device_memory_limit:bytes {80 * 2**30} {time_s:.0f}\n")
                 time_s += SCRAPE_INTERVAL_S
         file.write("# EOF\n")
 

@@ -31,7 +31,7 @@ _USAGE = Row(
             "How near to the limit does the worst device come?",
             [
                 Query(f'max by (job) ({_STATE}"peak"}})', "{{job}} peak"),
-                Query("torchprof:device_memory_limit:bytes", "limit, as recording-rules.yml has it"),
+                Query("min by (job) (torch_device_memory_limit_bytes{@ranks})", "{{job}} limit"),
             ],
             unit="bytes",
         ),
@@ -87,7 +87,10 @@ _GROWTH = Row(
                     f'topk(10, max by (instance) (predict_linear({_STATE}"allocated"}}[1h], 2 * 3600)))',
                     "{{instance}}",
                 ),
-                Query("torchprof:device_memory_limit:bytes", "limit, as recording-rules.yml has it"),
+                Query(
+                    "topk(10, max by (instance) (torch_device_memory_limit_bytes{@ranks}))",
+                    "{{instance}} limit",
+                ),
             ],
             unit="bytes",
         ),

@@ -10,6 +10,7 @@ from otel_torchprof.semconv_metrics import (
     CPU_COUNT,
     DATALOADER_WAIT,
     DEVICE_BUSY_TIME,
+    DEVICE_MEMORY_LIMIT,
     DEVICE_MEMORY_USAGE,
     EVENTS_DROPPED,
     EVENTS_RECORDED,
@@ -71,6 +72,10 @@ QUERIES = {
     MEMCPY_SIZE: "sum by (torch_memcpy_kind) (rate(torch_memcpy_size_bytes_total[5m]))",
     DEVICE_BUSY_TIME: '1 - rate(torch_device_busy_time_seconds_total{torch_device_work="any"}[5m])',
     DEVICE_MEMORY_USAGE: 'torch_device_memory_usage_bytes{torch_memory_state="peak"}',
+    DEVICE_MEMORY_LIMIT: (
+        "torch_device_memory_limit_bytes - on (instance, cuda_device_index) "
+        'torch_device_memory_usage_bytes{torch_memory_state="reserved"}'
+    ),
     MEMORY_OOM: "increase(torch_memory_oom_total[1h]) > 2",
     STEP_DURATION: (
         "histogram_quantile(0.95, sum by (torch_step_phase, le) "

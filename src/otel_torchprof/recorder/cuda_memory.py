@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Bytes of one device, and requests that failed since the process began."""
+    """Bytes of one device, and requests that failed since the process began.
+
+    `limit_bytes` is what this process may take of it; None where torch does not say.
+    """
 
     device: int
     allocated_bytes: int
     reserved_bytes: int
     peak_bytes: int
     oom_count: int
+    limit_bytes: int | None
 
 
 class CudaMemory:
@@ -44,6 +49,7 @@ class CudaMemory:
                     stats.get("reserved_bytes.all.current", 0),
                     peak_bytes,
                     self._count_ooms(device, ooms),
+                    _limit_bytes(cuda, device),
                 )
             )
         return found
@@ -55,3 +61,14 @@ class CudaMemory:
             self._oom_before_reset[device] = self._oom_before_reset.get(device, 0) + last
         self._last_oom[device] = now
         return self._oom_before_reset.get(device, 0) + now
+
+
+def _limit_bytes(cuda: Any, device: int) -> int | None:
+    """The memory of a device, or the share of it that `set_per_process_memory_fraction` left."""
+    total_bytes = getattr(cuda.get_device_properties(device), "total_memory", None)
+    if total_bytes is None:
+        return None
+    # Not there in older torch.
+    fraction_of = getattr(cuda, "get_per_process_memory_fraction", None)
+    fraction = 1.0 if fraction_of is None else fraction_of(device)
+    return int(total_bytes * fraction)

@@ -75,6 +75,24 @@ class FakeCuda:
     def memory_stats(self, device: int) -> dict[str, int]:
         return self.stats[device]
 
+    def get_device_properties(self, device: int) -> SimpleNamespace:
+        assert self.stats[device], "only devices in use are asked"
+        return SimpleNamespace(total_memory=1000 * device)
+
+
+class FakeCudaOfToday(FakeCuda):
+    """Says what share of its memory the process may take, too."""
+
+    def get_per_process_memory_fraction(self, device: int) -> float:
+        return 0.25
+
+
+class FakeCudaWithoutMemory(FakeCuda):
+    """Says nothing of how much memory a device has."""
+
+    def get_device_properties(self, device: int) -> SimpleNamespace:
+        return SimpleNamespace()
+
 
 def test_memory_is_read_only_of_devices_that_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda(
@@ -92,9 +110,22 @@ def test_memory_is_read_only_of_devices_that_are_used(monkeypatch: pytest.Monkey
     memory = CudaMemory()
     assert memory.read() == []
     cuda.initialized = True
-    assert memory.read() == [DeviceMemory(1, 10, 40, 30, 2)]
+    assert memory.read() == [DeviceMemory(1, 10, 40, 30, 2, 1000)]
     cuda.stats[1]["num_ooms"] = 1  # reset_accumulated_memory_stats, and one more
-    assert memory.read() == [DeviceMemory(1, 10, 40, 30, 3)]
+    assert memory.read() == [DeviceMemory(1, 10, 40, 30, 3, 1000)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit_bytes"), [(FakeCuda, 2000), (FakeCudaOfToday, 500), (FakeCudaWithoutMemory, None)]
+)
+def test_the_limit_is_what_the_process_may_take(
+    kind: type[FakeCuda], limit_bytes: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = kind([{}, {}, {"reserved_bytes.all.current": 1}])
+    cuda.initialized = True
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    (memory,) = CudaMemory().read()
+    assert (memory.device, memory.limit_bytes) == (2, limit_bytes)
 
 
 def test_without_torch_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from otel_torchprof.semconv_metrics import (
     CPU_COUNT,
+    DEVICE_MEMORY_LIMIT,
     DEVICE_MEMORY_USAGE,
     EXPORT_SIZE,
     METRIC_BY_NAME,
@@ -45,6 +46,7 @@ def a_metric(name: str, kind: str, unit: str) -> Metric:
         (CPU_COUNT, "torch_cpu_count_total"),
         (EXPORT_SIZE, "torchprof_export_size_bytes_total"),
         (DEVICE_MEMORY_USAGE, "torch_device_memory_usage_bytes"),
+        (DEVICE_MEMORY_LIMIT, "torch_device_memory_limit_bytes"),
         (STEP_DURATION, "torch_step_duration_seconds"),
         (STEP_LAST_TIMESTAMP, "torch_step_last_timestamp_seconds"),
         (STEP_NUMBER, "torch_step_number"),
