@@ -23,6 +23,7 @@ TRACES = [path for path in FILES if path.name not in NO_TRACES]
 FOUND = {
     "alexnet_a100.json.gz": {"channels-last-mismatch": 6, "fp32-matmul": 6},
     "event_sync_multi_stream.json.gz": {"fp32-matmul": 3},
+    "h100_bert_small.json.gz": {"launch-bound": 58},
     "mi250_rocm_train.json.gz": {"extra-device-copy": 2},
     "resnet50_num_workers_0.pt.trace.json.gz": {
         "channels-last-mismatch": 6,
@@ -46,7 +47,7 @@ def findings_of(recording: Recording) -> list[tuple[str, Level, int, int]]:
 def test_what_is_found_is_true(path: Path) -> None:
     found = findings_of(load(path)[0])
     assert {pattern: count for pattern, _, count, _ in found} == FOUND.get(path.name, {})
-    assert {confidence for _, confidence, _, _ in found} <= {Level.HIGH}
+    assert Level.LOW not in {confidence for _, confidence, _, _ in found}
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -75,16 +76,18 @@ def _order(finding: Finding) -> tuple[object, ...]:
 def _findings(view: View, pattern: Pattern) -> Iterator[Finding]:
     for match in pattern.find(view):
         if len(match.rows):
-            for place, chosen in _by_place(view, match.rows):
+            for place, chosen in _by_place(view, match):
                 yield _finding(view, pattern, match, place, chosen)
 
 
-def _by_place(view: View, rows: Numbers) -> Iterator[tuple[Place, Numbers]]:
-    """Places and the indexes into `rows` of what is there, in order of the first event.
+def _by_place(view: View, match: Match) -> Iterator[tuple[Place, Numbers]]:
+    """Places and the indexes into the rows of what is there, in order of the first event.
 
     A function is one place, whatever modules and ops it runs; so is the whole program where none is known.
     """
-    places = view.places(rows)
+    places = view.places(match.rows)
+    if not match.has_place:
+        places = [replace(place, function="", file="", line=0) for place in places]
     indexes: dict[tuple[str, str, int], list[int]] = {}
     for index, place in enumerate(places):
         indexes.setdefault((place.function, place.file, place.line), []).append(index)

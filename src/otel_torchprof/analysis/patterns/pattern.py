@@ -31,6 +31,7 @@ class Match:
         cost_ns: what each costs; None = its duration.
         saving: the least and the greatest part of the cost that mending saves, 0 to 1.
         severity: at least this, whatever it costs.
+        has_place: whether a function can be blamed; else there is one finding for the whole program.
     """
 
     rows: Numbers
@@ -40,6 +41,7 @@ class Match:
     cost_bytes: Numbers | None = None
     saving: tuple[float, float] = (0.0, 1.0)
     severity: Level = Level.LOW
+    has_place: bool = True
 
 
 Finder = Callable[[View], Iterable[Match]]

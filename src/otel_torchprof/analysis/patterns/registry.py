@@ -15,6 +15,7 @@ FAMILIES = (
     "tensor_creation",
     "copies",
     "synchronization",
+    "launching",
     "loops",
     "matmul",
     "convolution",

@@ -257,3 +257,52 @@ def test_norms_read_back_one_by_one_are_not_said_twice() -> None:
             step(program)
     (found,) = find_patterns(program.finish()).findings
     assert (found.pattern, found.also) == ("per-parameter-norm", ("synchronizing-read",))
+
+
+def tiny_kernels(program: DeviceProgram, *, wait_us: int = 0, kernel_us: int = 3) -> None:
+    """Twenty ops, one every 12 us, each with a kernel."""
+    for _ in range(20):
+        with program.op("aten::add"):
+            program.pause(9)
+            program.kernel("vectorized_elementwise_kernel", us=kernel_us)
+        if wait_us:
+            program.runtime("cudaStreamSynchronize", wait_us)
+
+
+def test_kernels_that_are_done_before_the_next_is_launched() -> None:
+    (found,) = findings_of("launch-bound", tiny_kernels)
+    # Before each but the first: 12 us from end of launch to end of launch, without the 3 us of the kernel;
+    # 1 us more between steps.
+    assert (found.confidence, found.count, found.place.op) == (Level.HIGH, STEPS * 20 - 1, "aten::add")
+    assert found.cost_ns == ((STEPS * 20 - 1) * 9 + STEPS - 1) * US
+    assert (
+        found.detail == f"{STEPS * 20 - 1} of {STEPS * 20} kernels were launched when the device had run dry"
+    )
+    assert found.saving.high_ns < found.cost_ns
+
+
+def test_kernels_that_keep_the_device_busy_are_launched_in_time() -> None:
+    assert findings_of("launch-bound", lambda program: tiny_kernels(program, kernel_us=30)) == []
+
+
+def test_a_device_that_is_waited_for_is_no_fault_of_launching() -> None:
+    assert findings_of("launch-bound", lambda program: tiny_kernels(program, wait_us=5)) == []
+
+
+def test_a_few_late_kernels_are_well() -> None:
+    def step(program: DeviceProgram) -> None:
+        tiny_kernels(program, kernel_us=2)
+        for _ in range(30):
+            program.kernel(SGEMM, us=100)
+
+    assert findings_of("launch-bound", step) == []
+
+
+def test_recording_python_calls_delays_launches_too() -> None:
+    def step(program: DeviceProgram) -> None:
+        for name in ("forward", "backward"):
+            with program.op(name, kind=EventKind.PYTHON):
+                tiny_kernels(program)
+
+    (found,) = findings_of("launch-bound", step)
+    assert (found.confidence, found.count) == (Level.MEDIUM, STEPS * 40 - 1)

@@ -74,6 +74,15 @@ def test_findings_of_one_function_are_one() -> None:
     assert str(check.place) == "C:\\me\\train.py:30 in check, slow"
 
 
+def test_what_no_function_is_to_blame_for_is_one_finding() -> None:
+    def find(view: View) -> Iterator[Match]:
+        yield Match(np.flatnonzero(view.named("slow")), Level.HIGH, "seen", has_place=False)
+
+    (found,) = find_patterns(two_functions(), [make("slow", find)]).findings
+    assert found.place == Place("", "", 0, "head.0, head.1", "slow")
+    assert (found.count, found.cost_ns) == (3, 17 * MS)
+
+
 @pytest.mark.parametrize(
     ("saving", "level", "severity"),
     [
