@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from otel_torchprof import Recording
 from otel_torchprof.profiler import ProfilerActivity, profile, schedule
 
 CPU = [ProfilerActivity.CPU]
@@ -38,6 +40,58 @@ for thread in threads:
 for thread in threads:
     thread.join()
 """
+
+
+# Forked before torch has a thread, so that a hundred processes take seconds.
+HUNDRED_NEVER_STOPPED = """
+import gc, os, sys, tempfile, threading, torch
+from otel_torchprof import profile
+
+torch.set_num_threads(1)
+values = torch.ones(8)
+profiles = []
+
+def start(**options):
+    profiles.append(profile(**options))
+    profiles[-1].start()
+    values.cos()
+
+def in_a_thread():
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+
+def inside_each_other():
+    for _ in range(4):
+        start()
+
+def into_a_file():
+    start(path=os.path.join(tempfile.mkdtemp(dir=sys.argv[1]), "run.tprof"))
+
+def with_everything():
+    start(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True)
+
+gc.freeze()
+ways = [start, in_a_thread, inside_each_other, into_a_file, with_everything]
+for number in range(100):
+    child = os.fork()
+    if child == 0:
+        ways[number % len(ways)]()
+        sys.exit(0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        sys.exit(f"run {number} ({ways[number % len(ways)].__name__}) ended with {status}")
+"""
+
+
+def test_a_hundred_captures_that_are_never_stopped_crash_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HUNDRED_NEVER_STOPPED, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=550)
+    files = list(tmp_path.glob("*/run.tprof"))
+    assert len(files) == 20
+    for file in files:
+        recording = Recording.open(file)
+        assert "aten::cos" in {recording.event_name(row) for row in range(len(recording))}
 
 
 @pytest.mark.parametrize("program", [NEVER_STOPPED, OVERLAPPING])

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 import torch.profiler
+from torch._C._profiler import _ExperimentalConfig
 
 from otel_torchprof.profiler import ProfilerActivity, profile, record_function, schedule
-from tests.support.profiled_loops import LOOPS, Loop, forked_script
+from tests.support.profiled_loops import LOOPS, Loop, forked_script, replicas_in_threads
 
 # Torch makes these of compiled code only while its own profiler runs.
 _MARKERS = {"Pregraph bytecode", "AOTDispatcher Runtime Wrapper Prologue"}
@@ -81,6 +83,24 @@ def test_events_are_those_of_torch(make_loop: Callable[[], Loop]) -> None:
     for of_one in numbers:
         of_one[:] = [number - min(of_one) for number in of_one]
     assert numbers[0] == numbers[1]
+
+
+def test_threads_have_the_events_that_torch_sees_when_told_to_look() -> None:
+    loop = replicas_in_threads()
+    every_thread = _ExperimentalConfig(profile_all_threads=True)
+    theirs = record(partial(torch.profiler.profile, experimental_config=every_thread), loop)
+    ours = record(profile, loop)
+
+    def without_thread_numbers(prof: Any) -> Counter[Any]:
+        return Counter((*fact[:3], fact[3] > 0, *fact[4:]) for fact in facts(prof).elements())
+
+    assert without_thread_numbers(ours) == without_thread_numbers(theirs)
+    assert nested(ours) == nested(theirs)
+    events = ours.profiler.kineto_results.events()
+    forward = {(e.start_thread_id(), e.sequence_nr()) for e in events if e.scope() == 0}
+    backward = [(e.fwd_thread_id(), e.sequence_nr()) for e in events if e.scope() == 1]
+    assert len({thread for thread, _number in backward}) == 3  # of each replica, and of what joins them
+    assert forward.issuperset(backward)
 
 
 def test_forked_scripts_have_torchs_events() -> None:

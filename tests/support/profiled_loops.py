@@ -10,6 +10,8 @@ import torch.utils.checkpoint
 import torch.utils.data
 from torch import nn
 
+from tests.support.threads import run_in_threads
+
 Loop = Callable[[], Any]
 
 
@@ -182,8 +184,49 @@ def data_loader() -> Loop:
     return step
 
 
+@torch.library.custom_op("profiled_loops::thrice", mutates_args=())
+def _thrice(values: torch.Tensor) -> torch.Tensor:
+    return values * 3
+
+
+def _thrice_backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+    return gradient * 3
+
+
+_thrice.register_autograd(_thrice_backward)
+
+
+def custom_op() -> Loop:
+    values = torch.ones(3, requires_grad=True)
+    return lambda: _thrice(values).sum().backward()
+
+
+def nested_tensor() -> Loop:
+    model = nn.Linear(4, 3)
+    parts = [torch.randn(2, 4), torch.randn(3, 4)]
+
+    def step() -> None:
+        values = torch.nested.nested_tensor(parts)
+        torch.nested.to_padded_tensor(model(values).relu(), 0.0).sum().backward()
+
+    return step
+
+
+def replicas_in_threads() -> Loop:
+    """As DataParallel works: the forward pass of each replica on a thread of its own, one backward pass."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    values = [torch.randn(2, 4), torch.randn(2, 4)]
+
+    def step() -> None:
+        outputs: list[torch.Tensor] = []
+        run_in_threads(*(lambda part=part: outputs.append(model(part)) for part in values))
+        torch.cat(outputs).sum().backward()
+
+    return step
+
+
 LOOPS = (
-    compiled, embedding_bag, data_loader,
+    compiled, embedding_bag, data_loader, custom_op, nested_tensor,
     cnn, rnn, transformer, conv3d, sparse, complex_numbers, double_backward, checkpoint, inference_mode,
     autocast, vmap, scopes, quantized, scripted, subclass, custom_function,
 )  # fmt: skip

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 import struct
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,25 +13,11 @@ from hypothesis import strategies as st
 from otel_torchprof.importers import UnreadableInputError, load
 from otel_torchprof.recording import EventKind, LinkType, TrackKind
 from tests.support.chrome_traces import links, row_of, times
+from tests.support.sqlite_tables import CUPTI_PREFIX, Tables, write_tables
 
-PREFIX = "CUPTI_ACTIVITY_KIND_"
 BASE = 1_700_000_000_000_000_000
 THREAD = 77 << 24 | 78  # process 77, thread 78
 OTHER_PROCESS = 99 << 24 | 99
-
-Tables = dict[str, list[dict[str, Any]]]
-
-
-def write(path: Path, tables: Tables) -> Path:
-    with sqlite3.connect(path) as database:
-        for table, rows in tables.items():
-            columns = list(rows[0])
-            database.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
-            marks = ", ".join("?" * len(columns))
-            for row in rows:
-                database.execute(f"INSERT INTO {table} VALUES ({marks})", list(row.values()))
-    database.close()
-    return path
 
 
 def nsys_tables() -> Tables:
@@ -47,19 +31,19 @@ def nsys_tables() -> Tables:
         ],
         "TARGET_INFO_SESSION_START_TIME": [{"utcEpochNs": BASE}],
         "ThreadNames": [{"nameId": 4, "priority": 0, "globalTid": THREAD}],
-        PREFIX + "RUNTIME": [
+        CUPTI_PREFIX + "RUNTIME": [
             {"start": 10, "end": 20, "globalTid": THREAD, "correlationId": 5, "nameId": 1},
             {"start": 11, "end": 21, "globalTid": OTHER_PROCESS, "correlationId": 5, "nameId": 1},
         ],
-        PREFIX + "KERNEL": [
+        CUPTI_PREFIX + "KERNEL": [
             {**work, "start": 30, "end": 50, "correlationId": 5, "demangledName": 2, "shortName": 3,
              "gridX": 4, "gridY": 2, "gridZ": 1, "blockX": 128, "blockY": 1, "blockZ": 1,
              "registersPerThread": 38, "staticSharedMemory": 1024, "dynamicSharedMemory": 512},
         ],
-        PREFIX + "MEMCPY": [
+        CUPTI_PREFIX + "MEMCPY": [
             {**work, "start": 60, "end": 70, "correlationId": 6, "bytes": 4096, "copyKind": 1},
         ],
-        PREFIX + "MEMSET": [{**work, "start": 80, "end": 90, "correlationId": 7, "bytes": 64}],
+        CUPTI_PREFIX + "MEMSET": [{**work, "start": 80, "end": 90, "correlationId": 7, "bytes": 64}],
         "NVTX_EVENTS": [
             {"start": 5, "end": 25, "eventType": 59, "text": "forward", "textId": None, "globalTid": THREAD},
             {"start": 6, "end": 26, "eventType": 60, "text": None, "textId": 3, "globalTid": THREAD},
@@ -69,7 +53,7 @@ def nsys_tables() -> Tables:
 
 
 def test_nsys(tmp_path: Path) -> None:
-    recording, report = load(write(tmp_path / "report.sqlite", nsys_tables()))
+    recording, report = load(write_tables(tmp_path / "report.sqlite", nsys_tables()))
     assert report.format == "nsys"
     kernel = row_of(recording, "void gemm<float>(int)")
     columns = recording.events
@@ -104,16 +88,16 @@ def nvprof_tables() -> Tables:
     owner = struct.pack("<III", 77, 78, 0)
     return {
         "StringTable": [{"_id_": 1, "value": "gemm"}, {"_id_": 2, "value": "aten::mm, seq = 3"}],
-        PREFIX + "RUNTIME": [
+        CUPTI_PREFIX + "RUNTIME": [
             {"cbid": 211, "start": 10, "end": 20, "processId": 77, "threadId": 78, "correlationId": 5},
             {"cbid": 430, "start": 21, "end": 22, "processId": 77, "threadId": -1, "correlationId": 6},
             {"cbid": 9999, "start": 23, "end": 24, "processId": 77, "threadId": 78, "correlationId": 7},
         ],
-        PREFIX + "CONCURRENT_KERNEL": [
+        CUPTI_PREFIX + "CONCURRENT_KERNEL": [
             {"start": 30, "end": 50, "correlationId": 5, "name": 1, "deviceId": 0, "streamId": 7, "gridX": 3},
             {"start": 60, "end": 70, "correlationId": 6, "name": 9, "deviceId": 0, "streamId": 7, "gridX": 3},
         ],
-        PREFIX + "MARKER": [
+        CUPTI_PREFIX + "MARKER": [
             {"id": 1, "timestamp": 5, "flags": 2, "name": 2, "objectId": owner},
             {"id": 1, "timestamp": 25, "flags": 4, "name": 0, "objectId": owner},
             {"id": 2, "timestamp": 26, "flags": 2, "name": 2, "objectId": owner},
@@ -123,7 +107,7 @@ def nvprof_tables() -> Tables:
 
 
 def test_nvprof(tmp_path: Path) -> None:
-    recording, report = load(write(tmp_path / "old.nvprof", nvprof_tables()))
+    recording, report = load(write_tables(tmp_path / "old.nvprof", nvprof_tables()))
     assert report.format == "nvprof"
     assert times(recording) == {
         "aten::mm, seq = 3": (5, 25),
@@ -153,25 +137,25 @@ def test_tables_and_columns_come_and_go(tmp_path: Path, tables: Tables) -> None:
                 fewer[table] = [
                     {key: value for key, value in row.items() if key != column} for row in tables[table]
                 ]
-            load(write(tmp_path / f"{table}.{column}", fewer))
+            load(write_tables(tmp_path / f"{table}.{column}", fewer))
 
 
 def test_nothing_is_written_beside_the_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "report.sqlite", nsys_tables())
+    path = write_tables(tmp_path / "report.sqlite", nsys_tables())
     path.chmod(0o400)
     load(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.sqlite"]
 
 
 def test_another_database_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "other.sqlite", {"people": [{"name": "x"}]})
+    path = write_tables(tmp_path / "other.sqlite", {"people": [{"name": "x"}]})
     with pytest.raises(UnreadableInputError, match="neither a recording nor a trace"):
         load(path)
 
 
 @given(st.data())
 def test_damaged_databases(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    path = write(tmp_path_factory.mktemp("db") / "report.sqlite", nsys_tables())
+    path = write_tables(tmp_path_factory.mktemp("db") / "report.sqlite", nsys_tables())
     content = bytearray(path.read_bytes())
     for _ in range(data.draw(st.integers(0, 20))):
         content[data.draw(st.integers(16, len(content) - 1))] = data.draw(st.integers(0, 255))
