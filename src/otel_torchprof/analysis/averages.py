@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.profiler_windows import is_profiler_window
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
 
 Shapes = tuple["tuple[int, ...] | Shapes", ...]
@@ -54,7 +55,7 @@ def averages(
     *,
     group_by_overload: bool = False,
 ) -> Averages:
-    """Groups the events of a recording by name and kind.
+    """Groups the events of a recording by name and kind; spans of a profiler's own run are left out.
 
     Args:
         group_by_shapes: keep events with inputs of different shapes apart; needs recorded shapes.
@@ -72,9 +73,10 @@ def averages(
     # By name where times are equal, so that the same recording always gives the same table.
     names = [recording.name(int(name_id)) for name_id in name]
     order = sorted(
-        range(len(names)), key=lambda group: (-int(self_ns[group]), names[group], int(kind[group]))
+        np.flatnonzero(~is_profiler_window(kind)).tolist(),
+        key=lambda group: (-int(self_ns[group]), names[group], int(kind[group])),
     )
-    whole_self_ns = sum(self_ns.tolist())
+    whole_self_ns = sum(self_ns[order].tolist())
     rows = [
         AveragesRow(
             name=names[group],

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.analysis.merged_stacks import MergedStacks, depths, merge_stacks
+from otel_torchprof.analysis.profiler_windows import is_profiler_window
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.recording import EventKind, Recording, TrackKind
 
@@ -63,8 +64,10 @@ class FoldedStacks:
 
     def __init__(self, recording: Recording, weights_ns: npt.NDArray[np.int64] | None = None) -> None:
         on_thread = np.array([track.kind != TrackKind.STREAM for track in recording.tracks], dtype=bool)
-        rows = np.flatnonzero(on_thread[recording.events.track]) if len(recording) else np.empty(0, np.int64)
-        is_placed = np.isin(recording.events.kind, (EventKind.PYTHON, EventKind.MODULE))
+        kind = recording.events.kind
+        is_shown = on_thread[recording.events.track] if len(recording) else np.empty(0, dtype=bool)
+        rows = np.flatnonzero(is_shown & ~is_profiler_window(kind))
+        is_placed = np.isin(kind, (EventKind.PYTHON, EventKind.MODULE))
         placed = frozenset(np.unique(recording.events.name[is_placed]).tolist())
         # By what is written, so that overloads of an op are one frame.
         numbers: dict[str, int] = {}

@@ -77,11 +77,27 @@ def test_recursion_is_not_counted_twice_in_the_total() -> None:
     assert (row.calls, row.total_ns, row.self_ns) == (65_000, 200_000, 200_000)
 
 
+def test_the_span_of_a_profilers_run_is_nobodys_time() -> None:
+    builder = RecordingBuilder()
+    builder.add_track("Spans")
+    builder.add_event("PyTorch Profiler (0)", 0, 1_000, kind=EventKind.SPAN)
+    alone = averages(builder.finish()).rows
+    assert [(row.name, row.self_share) for row in alone] == [("PyTorch Profiler (0)", 1.0)]
+    builder = RecordingBuilder()
+    builder.add_track("Spans")
+    builder.add_event("PyTorch Profiler (0)", 0, 1_000, kind=EventKind.SPAN)
+    builder.add_track("main")
+    builder.add_event("aten::add", 100, 200)
+    assert [(row.name, row.self_share) for row in averages(builder.finish()).rows] == [("aten::add", 1.0)]
+
+
 @given(recordings())
 def test_nothing_is_lost_in_the_table(recording: Recording) -> None:
     for by_shapes in (False, True):
         table = averages(recording, by_shapes)
-        assert sum(row.calls for row in table.rows) == len(recording)
+        spans = int((recording.events.kind == EventKind.SPAN).sum())
+        is_left_out = 0 < spans < len(recording)  # beside other events
+        assert sum(row.calls for row in table.rows) == len(recording) - (spans if is_left_out else 0)
         for row in table.rows:
             assert row.self_ns >= 0
             assert 0 <= row.self_share <= 1

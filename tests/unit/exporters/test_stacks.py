@@ -47,6 +47,15 @@ def test_work_on_devices_is_no_stack() -> None:
     assert lines_of(builder.finish()) == []
 
 
+def test_the_span_of_a_profilers_run_is_no_stack() -> None:
+    builder = RecordingBuilder()
+    builder.add_track("Spans", TrackKind.OTHER)
+    builder.add_event("PyTorch Profiler (0)", 0, 50_000, kind=EventKind.SPAN)
+    builder.add_track("main")
+    builder.add_event("aten::add", 0, 8_000)
+    assert lines_of(builder.finish()) == ["aten::add 8"]
+
+
 def test_names_break_no_line() -> None:
     builder = RecordingBuilder()
     builder.add_track("main")
@@ -88,7 +97,12 @@ def test_self_time_is_that_of_the_threads(recording: Recording) -> None:
         for row, track in enumerate(recording.events.track.tolist())
         if recording.tracks[track].kind != TrackKind.STREAM
     ]
-    expected_ns = sum(int(recording.tree().self_ns[row]) for row in on_threads)
+    kinds = set(recording.events.kind.tolist())
+    expected_ns = sum(
+        int(recording.tree().self_ns[row])
+        for row in on_threads
+        if kinds == {EventKind.SPAN} or recording.events.kind[row] != EventKind.SPAN
+    )
     stacks = list(FoldedStacks(recording))
     # Half a microsecond for each stack, those that round to nothing included.
     assert abs(sum(self_us for _stack, self_us in stacks) * 1000 - expected_ns) <= 500 * len(recording)

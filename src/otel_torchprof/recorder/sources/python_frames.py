@@ -22,8 +22,9 @@ class PythonFrames(Source):
     """Records through CPython's profile hook, in front of a profile function that a thread has already.
 
     Threads that Python starts are recorded from their first call, other threads that enter Python from the
-    first step after that; our own, which send what was recorded, not at all. A thread whose program sets another profile function gets lost (`profiler_replaced`
-    among the drops) until it sets none, or ours again.
+    first step after that; our own, which send what was recorded, not at all. A thread whose program sets
+    another profile function gets lost (`profiler_replaced` among the drops) until it sets none, or ours
+    again.
     """
 
     name = "python_frames"
