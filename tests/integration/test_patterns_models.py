@@ -259,3 +259,50 @@ def test_checkpointed_activations_are_no_evaluation() -> None:
         torch.utils.checkpoint.checkpoint(model, inputs, use_reentrant=True).sum().backward()
 
     assert findings_of(checkpoints, "training-mode-without-gradients") == []
+
+
+@pytest.mark.parametrize(
+    "transpose",
+    [
+        lambda x: x.transpose(-1, -2),
+        lambda x: x.transpose(1, 0) if x.dim() == 2 else x.transpose(2, 1),
+        lambda x: x.mT,
+        lambda x: x.t() if x.dim() == 2 else x.permute(0, 2, 1),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(4, 64, 32), (128, 64)])
+def test_a_transposed_matrix_that_is_copied(
+    sizes: tuple[int, ...], transpose: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    q, k = torch.randn(2, *sizes)
+
+    def copies(_step: int) -> torch.Tensor:
+        return q @ transpose(k).contiguous()
+
+    def does_not(_step: int) -> torch.Tensor:
+        return q @ transpose(k)
+
+    found = only(findings_of(copies, "contiguous-before-matmul"), copies)
+    assert (found.confidence, found.count, found.place.op) == (Level.MEDIUM, STEPS, "aten::contiguous")
+    assert findings_of(does_not, "contiguous-before-matmul") == []
+
+
+def test_copies_of_transposed_tensors_that_are_needed() -> None:
+    heads, small = torch.randn(2, 16, 4, 32), torch.randn(8, 8)
+
+    def for_a_view(_step: int) -> torch.Tensor:
+        return heads.transpose(-1, -2).contiguous().view(32, 128) @ torch.ones(128, 2)
+
+    def heads_first(_step: int) -> torch.Tensor:
+        return heads.permute(0, 2, 1, 3).contiguous() @ torch.ones(32, 2)
+
+    def is_small(_step: int) -> torch.Tensor:
+        return small @ small.t().contiguous()
+
+    def is_so_already(_step: int) -> torch.Tensor:
+        return heads @ heads.mT.contiguous().mT.mT.contiguous()
+
+    for program in (for_a_view, heads_first, is_small):
+        assert findings_of(program, "contiguous-before-matmul") == []
+    # The first copy is followed by a transpose, the second copies nothing.
+    assert findings_of(is_so_already, "contiguous-before-matmul") == []

@@ -14,6 +14,7 @@ ENTRY_POINT_GROUP = "otel_torchprof_patterns"
 FAMILIES = (
     "tensor_creation",
     "copies",
+    "layout",
     "synchronization",
     "launching",
     "loops",

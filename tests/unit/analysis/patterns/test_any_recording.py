@@ -22,6 +22,7 @@ _NAMES = (
     "Torch-Compiled Region: 0/2", "cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaMalloc",
     "cudaFree", "gc.collect", "ampere_sgemm_32x128_nn", "nchwToNhwcKernel",
     "Memcpy HtoD (Pageable -> Device)", "BatchNorm2d",
+    "aten::t", "aten::transpose", "aten::permute", "aten::clone", "aten::bmm",
 )  # fmt: skip
 _TIMES = st.integers(0, 60_000_000)
 _SIZES = st.lists(st.integers(-1, 300), max_size=4)
