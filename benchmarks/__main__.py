@@ -41,6 +41,16 @@ def _target(target: Target | None) -> str:
     return f"{sign} {_number(target.limit)}{' x' if target.of == 'ratio' else ''}"
 
 
+def _ratio(row: Row) -> str:
+    if row.ratio is None:
+        return ""
+    text = f"{row.ratio:.3g} x"
+    if row.ratio_quartiles is not None:
+        first, third = row.ratio_quartiles
+        text += f" ({first:.3g} to {third:.3g})"
+    return text
+
+
 def make_table(rows: list[Row]) -> Table:
     """The table of all rows, targets not met in red."""
     table = Table(title=f"otel-torchprof on {platform.machine()}, Python {platform.python_version()}")
@@ -59,7 +69,7 @@ def make_table(rows: list[Row]) -> Table:
             escape(row.unit),
             escape(row.anchor_name),
             "" if row.anchor is None else _number(row.anchor),
-            "" if row.ratio is None else f"{row.ratio:.3g} x",
+            _ratio(row),
             _target(row.target),
             verdicts[row.met],
         )

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from math import nan
+from statistics import median, quantiles
 
 Measurement = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Medians over the runs, in the unit the measurements return."""
+    """Medians over the runs, in the unit the measurements return.
+
+    `ratio_quartiles` are the first and the third of a run's figure divided by that of its pair: how far a
+    ratio of the medians can be trusted.
+    """
 
     a: float
     b: float
+    ratio_quartiles: tuple[float, float]
 
 
 def paired(a: Measurement, b: Measurement, repeats: int = 7) -> Paired:
@@ -35,7 +41,15 @@ def paired(a: Measurement, b: Measurement, repeats: int = 7) -> Paired:
         else:
             figures_b.append(b())
             figures_a.append(a())
-    return Paired(median(figures_a), median(figures_b))
+    return Paired(median(figures_a), median(figures_b), _quartiles_of_ratios(figures_a, figures_b))
+
+
+def _quartiles_of_ratios(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    ratios = [one / other for one, other in zip(a, b, strict=True) if other]
+    if len(ratios) < 2:
+        return min(ratios, default=nan), max(ratios, default=nan)
+    first, _, third = quantiles(ratios, n=4, method="inclusive")
+    return first, third
 
 
 def elapsed_ns(work: Callable[[], object]) -> int:

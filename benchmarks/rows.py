@@ -24,7 +24,7 @@ class Row:
 
     `ours` and `anchor` are medians in `unit` (for example "ns/op", "B/op", "spans/s"). A figure
     without an anchor has `anchor=None`; one that is only reported has `target=None`. Two targets make
-    two rows.
+    two rows. `ratio_quartiles` is the spread of the ratio over paired runs, where it is of interest.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Row:
     anchor_name: str = ""
     anchor: float | None = None
     target: Target | None = None
+    ratio_quartiles: tuple[float, float] | None = None
 
     @property
     def ratio(self) -> float | None:
