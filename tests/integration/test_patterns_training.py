@@ -68,6 +68,22 @@ def test_an_optimizer_that_could_be_fused(fused: bool, steps_found: int) -> None
     assert sum(found.count for found in findings) == steps_found
 
 
+@pytest.mark.parametrize(("momentum", "steps_found"), [(0.9, STEPS), (0.0, 0)])
+def test_sgd_that_could_be_fused(momentum: float, steps_found: int) -> None:
+    training = Training(sgd)
+    training.model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(40)))
+    training.optimizer = torch.optim.SGD(training.model.parameters(), lr=0.01, momentum=momentum)
+
+    def train(_step: int) -> None:
+        training.optimizer.zero_grad()
+        training.backward()
+        training.optimizer.step()
+
+    train(0)  # there is no momentum yet
+    # One op a parameter, as without momentum, is what fusing makes of it too.
+    assert sum(found.count for found in findings_of(train, "unfused-optimizer")) == steps_found
+
+
 def test_a_norm_read_back_for_each_parameter() -> None:
     training = Training(sgd)
 

@@ -16,7 +16,8 @@ _MIN_NORMS_PER_STEP = 8
 _MIN_OPTIMIZER_SHARE = 0.05
 _TUNING_GUIDE = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 _OPTIMIZERS = "https://docs.pytorch.org/docs/stable/optim.html"
-_FUSED = re.compile(r"^Optimizer\.step#(?:Adam|AdamW|SGD|Adagrad)\.step$")
+_FUSED_ADAPTIVE = re.compile(r"^Optimizer\.step#(?:Adam|AdamW|Adagrad)\.step$")
+_FUSED_SGD = "Optimizer.step#SGD.step"
 
 
 @pattern(
@@ -85,23 +86,31 @@ def single_tensor_optimizer(view: View) -> Iterator[Match]:
     "unfused-optimizer",
     title="An optimizer that could run fused does not",
     why="Reads and writes each parameter and its state several times, once for each operation.",
-    found="Steps of Adam, AdamW, SGD or Adagrad that run `_foreach_` ops on a device, or at least "
-    f"{_MIN_OPS} single ops on the CPU, and take at least {_MIN_OPTIMIZER_SHARE:.0%} of the time.",
+    found="Steps of Adam, AdamW, Adagrad, or SGD with momentum that run `_foreach_` ops on a device, or at "
+    f"least {_MIN_OPS} single ops on the CPU, and take at least {_MIN_OPTIMIZER_SHARE:.0%} of the time.",
     advice="Pass fused=True to the optimizer.",
     example="torch.optim.AdamW(model.parameters(), fused=True)",
     limits="Fused optimizers of the CPU came with PyTorch 2.4 to 2.6. Parameters must be floating-point "
-    "tensors "
-    "of a device that has them.",
+    "tensors of a device that has them. SGD without momentum is one op for each parameter: fused it may even "
+    "be slower.",
     url=_OPTIMIZERS,
 )
 def unfused_optimizer(view: View) -> Iterator[Match]:
     single, foreach = _steps_of_optimizers(view)
     on_cpu = single[~view.uses_device[single]]
     on_device = foreach[view.uses_device[foreach]]
-    rows = np.sort(np.concatenate([on_cpu, on_device]))
-    rows = rows[view.where_name(_FUSED.match)[rows]]
-    if view.duration_ns[rows].sum() >= _MIN_OPTIMIZER_SHARE * view.window_ns:
-        yield Match(rows, Level.MEDIUM, f"{len(rows)} steps of it ran op by op", saving=(0.1, 0.7))
+    adaptive = view.where_name(_FUSED_ADAPTIVE.match)
+    scales = view.where_name(lambda name: name in ("aten::mul_", "aten::_foreach_mul_"))
+    with_momentum = view.named(_FUSED_SGD) & view.holds(scales)
+    found = (
+        (on_device[(adaptive | with_momentum)[on_device]], (0.1, 0.7)),
+        (on_cpu[adaptive[on_cpu]], (0.4, 0.9)),
+        (on_cpu[with_momentum[on_cpu]], (0.1, 0.5)),
+    )
+    took_ns = sum(int(view.duration_ns[rows].sum()) for rows, _saving in found)
+    if took_ns >= _MIN_OPTIMIZER_SHARE * view.window_ns:
+        for rows, saving in found:
+            yield Match(rows, Level.MEDIUM, f"{len(rows)} steps of it ran op by op", saving=saving)
 
 
 @pattern(

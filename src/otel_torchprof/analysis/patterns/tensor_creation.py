@@ -18,6 +18,7 @@ _FACTORIES = (
 _MIN_ELEMENTS = 256
 _MIN_CALLS = 2
 _MIN_SHARE = 0.01
+_MAX_SEARCH = 2  # times as long as converting
 _TUNING_GUIDE = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
 
 
@@ -86,11 +87,13 @@ def tensor_from_list(view: View) -> Iterator[Match]:
     is_list = view.is_at(view.named("aten::to"), moves) & view.is_at(view.named("aten::empty"), makes)
     is_list &= view.is_at(view.named("aten::detach_"), ends)
     rows, first, last = lifts[is_list], makes[is_list], ends[is_list]
-    cost_ns: Numbers = view.events.end_ns[last] - view.events.start_ns[first]
-    # The type and sizes are looked for in the list before the first op: the call itself knows of that.
+    ops_ns = view.events.end_ns[last] - view.events.start_ns[first]
+    # The type and sizes are looked for in the list before the first op: the call itself knows of that. Where
+    # calls were not recorded it is the time since the op before, or a part of that.
     calls = view.of_kind(EventKind.PYTHON_C) & view.where_name(lambda name: name.split(".")[-1] == "tensor")
     call = view.around(calls)[rows]
-    cost_ns = np.where(call != NONE, view.duration_ns[call], cost_ns)
+    search_ns = np.minimum(view.since_previous_op_ns(first), _MAX_SEARCH * ops_ns)
+    cost_ns: Numbers = np.where(call != NONE, view.duration_ns[call], ops_ns + search_ns)
     if len(rows) >= _MIN_CALLS and cost_ns.sum() >= _MIN_SHARE * view.window_ns:
         detail = f"{len(rows)} tensors out of Python lists"
         yield Match(rows, Level.HIGH, detail, cost_ns=cost_ns, saving=(0.7, 1.0))

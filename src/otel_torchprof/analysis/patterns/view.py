@@ -158,6 +158,12 @@ class View:
         _following, preceding = self._op_neighbours
         return preceding
 
+    def since_previous_op_ns(self, rows: Numbers) -> Numbers:
+        """The time before each op in which its thread ran no op, Python's own time; 0 for the first."""
+        before = self.previous_op[rows]
+        pause_ns = self.events.start_ns[rows] - self.events.end_ns[before]
+        return np.where(before == NONE, 0, np.maximum(pause_ns, 0))
+
     @cached_property
     def _op_neighbours(self) -> tuple[Numbers, Numbers]:
         rows, group = self.op_sequences
