@@ -145,7 +145,7 @@ void* slot_of(Function function) noexcept {
 
 PyMethodDef span_methods[] = {
     {"__enter__", enter, METH_NOARGS, "Begins the scope."},
-    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(leave)), METH_FASTCALL,
+    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(leave)), METH_FASTCALL,
      "Ends the scope; exceptions pass."},
     {nullptr, nullptr, 0, nullptr},
 };
