@@ -8,6 +8,7 @@ void bind_counters(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_modules(nb::module_& m);
 void bind_op_counts(nb::module_& m);
+void bind_op_ranges(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_python_frames(nb::module_& m);
 void bind_recording(nb::module_& m);
@@ -29,6 +30,7 @@ NB_MODULE(core, m) {
   bind_counters(m);
   bind_modules(m);
   bind_op_counts(m);
+  bind_op_ranges(m);
   bind_python_frames(m);
   bind_user_scopes(m);
   bind_spans(m);

@@ -26,6 +26,7 @@ void Registry::after_fork_in_child() noexcept {
 void Registry::forget_parent() noexcept {
   for (Slot& slot : slots) {
     slot.recording.store(nullptr, std::memory_order_relaxed);
+    slot.listener.store(nullptr, std::memory_order_relaxed);
     slot.stopping.store(false, std::memory_order_relaxed);
   }
   counting.store(nullptr, std::memory_order_relaxed);

@@ -144,13 +144,41 @@ TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_
   return record;
 }
 
+bool is_recording(std::uint32_t slot) noexcept {
+  return slots[slot].recording.load(std::memory_order_relaxed) != nullptr;
+}
+
+TORCHPROF_COLD void start_unrecorded(std::uint32_t slot, const torchprof_op_start& op) noexcept {
+  if (OpListener* const listener = slots[slot].listener.load(std::memory_order_acquire);
+      listener != nullptr) {
+    listener->started(op);
+  } else {
+    count_stopped(slots[slot]);
+  }
+}
+
+TORCHPROF_COLD void end_unrecorded(std::uint32_t slot, const void* key) noexcept {
+  if (OpListener* const listener = slots[slot].listener.load(std::memory_order_acquire);
+      listener != nullptr) {
+    listener->ended(key);
+  }
+}
+
 void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
+  if (!is_recording(slot)) [[unlikely]] {
+    start_unrecorded(slot, *op);
+    return;
+  }
   open_event(slot, op->key, [slot, op](ThreadBuffer& buffer) noexcept {
     return slots[slot].counts(op->is_user != 0) ? begin_counted_op(buffer, *op) : buffer.begin_op(*op);
   });
 }
 
 void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept {
+  if (!is_recording(slot)) [[unlikely]] {
+    end_unrecorded(slot, key);
+    return;
+  }
   hook(
       slot,
       [&](ThreadState& thread, ActiveRecording& recording) noexcept {
@@ -185,7 +213,7 @@ void memory_event(std::uint32_t slot, const torchprof_memory_event* event) noexc
 std::uint8_t* allocator_mark() noexcept { return &inside_allocator; }
 
 int slot_active(std::uint32_t slot) noexcept {
-  return slots[slot].recording.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+  return is_recording(slot) || slots[slot].listener.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
 }
 
 constexpr torchprof_core_table kTable{

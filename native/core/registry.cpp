@@ -211,11 +211,32 @@ void Registry::lose_frames(std::uint32_t slot, std::uint32_t os_thread_id) noexc
 
 int Registry::start(ActiveRecording& recording) noexcept {
   const std::lock_guard lock(mutex_);
+  const int slot = free_slot();
+  if (slot >= 0) {
+    slots[static_cast<std::size_t>(slot)].recording.store(&recording, std::memory_order_release);
+  }
+  return slot;
+}
+
+int Registry::listen(OpListener& listener) noexcept {
+  const std::lock_guard lock(mutex_);
+  const int slot = free_slot();
+  if (slot >= 0) {
+    slots[static_cast<std::size_t>(slot)].listener.store(&listener, std::memory_order_release);
+  }
+  return slot;
+}
+
+void Registry::stop_listening(std::uint32_t slot) noexcept {
+  slots[slot].listener.store(nullptr, std::memory_order_relaxed);
+}
+
+int Registry::free_slot() noexcept {
   for (std::uint32_t i = 0; i < kSlots; ++i) {
-    Slot& slot = slots[i];
+    const Slot& slot = slots[i];
     if (slot.recording.load(std::memory_order_relaxed) == nullptr &&
+        slot.listener.load(std::memory_order_relaxed) == nullptr &&
         !slot.stopping.load(std::memory_order_relaxed)) {
-      slot.recording.store(&recording, std::memory_order_release);
       return static_cast<int>(i);
     }
   }

@@ -13,6 +13,7 @@
 
 #include "core/active_recording.h"
 #include "core/aggregate/shared_counts.h"
+#include "core/op_listener.h"
 #include "core/thread_buffer.h"
 #include "core/thread_state.h"
 
@@ -21,6 +22,8 @@ namespace torchprof {
 struct alignas(64) Slot {
   // What the slot records into; nullptr while it does not record.
   std::atomic<ActiveRecording*> recording{nullptr};
+  // Who is told of ops in place of a recording; nullptr while nobody is.
+  std::atomic<OpListener*> listener{nullptr};
   // While a capture stops its hooks may still be called: such ops are counted, not recorded.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint64_t> started_while_stopping{0};
@@ -68,6 +71,11 @@ class Registry {
   // False when a thread did not leave in time: the recording's memory must never be freed then.
   bool stop(std::uint32_t slot, ActiveRecording& recording) noexcept;
 
+  // A slot for a listener instead of a recording; -1 when none is free.
+  int listen(OpListener& listener) noexcept;
+  // What calls it at that moment may still do.
+  void stop_listening(std::uint32_t slot) noexcept;
+
   // Drops that threads have not put into the header yet.
   void add_pending_drops(std::uint32_t slot, const ActiveRecording& recording, DropCounts& counts) noexcept;
 
@@ -106,6 +114,8 @@ class Registry {
   static void after_fork_in_child() noexcept;
   void forget_parent() noexcept;
 
+  // -1 when there is none. Under the lock.
+  [[nodiscard]] static int free_slot() noexcept;
   void retire(ThreadState& thread) noexcept;
   // The buffer of a running thread that records in a slot; nullptr when there is none. Under the lock.
   [[nodiscard]] ThreadBuffer* buffer_of(std::uint32_t slot, std::uint32_t os_thread_id) const noexcept;

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.importers import load
+from otel_torchprof.profiling.emit_ranges import emit_itt, emit_nvtx
 from otel_torchprof.profiling.event_list import EventList
 from otel_torchprof.profiling.event_rows import EventRows, ViewOptions
 from otel_torchprof.profiling.function_event import FunctionEvent, Interval, Kernel
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
         EnforceUnique,
         KinetoStepTracker,
         MemRecordsAcc,
-        emit_itt,
-        emit_nvtx,
         record_function,
     )
     from torch.autograd.profiler_util import StringTable
@@ -53,8 +52,7 @@ __all__ = [
     "record_function",
 ]
 
-# Torch's own: what marks a scope is one for all, the count of steps is that of the process, and what
-# annotates for other tools does not record.
+# Torch's own: what marks a scope is one for all, and the count of steps is that of the process.
 _TORCHS_OWN = {
     "EnforceUnique": "torch.autograd.profiler",
     "KinetoStepTracker": "torch.autograd.profiler",
@@ -64,8 +62,6 @@ _TORCHS_OWN = {
     "_run_on_profiler_start": "torch.autograd.profiler",
     "_run_on_profiler_stop": "torch.autograd.profiler",
     "_set_is_profiler_enabled": "torch.autograd.profiler",
-    "emit_itt": "torch.autograd.profiler",
-    "emit_nvtx": "torch.autograd.profiler",
     "record_function": "torch.autograd.profiler",
 }
 _UNFINISHED = "<unfinished torch.autograd.profile>"

@@ -88,6 +88,11 @@ _NOTES = {
     "autograd.profile.config": ("differs", "missing: it makes the settings of Kineto"),
     "autograd.profile.create_trace_id": ("differs", "missing: ids are made when a cycle begins"),
     "autograd.profile.default_trace_id": ("differs", "missing: ids are made when a cycle begins"),
+    "autograd.emit_itt": ("better", "of all threads; by the package `ittapi`, without it a warning"),
+    "autograd.emit_nvtx": (
+        "better",
+        "of all threads, `stashed seq` in backward passes; by the package `nvtx`, without it a warning",
+    ),
     "autograd.load_nvprof": ("better", "databases of all versions, by the importer"),
     "autograd.parse_nvprof_trace": ("better", "databases of all versions, by the importer"),
     "EventList.copy": ("differs", "missing: `list(events)`; it is a sequence and no `list`"),

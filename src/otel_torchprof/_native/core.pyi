@@ -462,6 +462,15 @@ def begin_module(module: object) -> bool:
 def end_module(module: object) -> None:
     """Ends the innermost open call of a module on the calling thread."""
 
+# --- Ranges for other tools ---
+
+def start_op_ranges(begin: Callable[[int, str], object], end: Callable[[int], object]) -> int:
+    """Calls `begin(key, text)` and `end(key)` for each op, on its thread; the slot, -1 when none is free."""
+
+def stop_op_ranges(slot: int) -> None: ...
+def forget_op_ranges() -> None:
+    """In the child of a fork: nothing is called any more."""
+
 # --- User scopes ---
 
 class Span:
