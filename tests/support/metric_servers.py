@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import threading
 from concurrent import futures
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import grpc
@@ -16,7 +14,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
-from typing_extensions import Self
+
+from tests.support.own_servers import GrpcServer, HttpServer
 
 
 class MetricsServer:
@@ -43,7 +42,7 @@ class MetricsServer:
         return {item.key: item.value.string_value or item.value.int_value for item in attributes}
 
 
-class MetricsHttpServer(MetricsServer):
+class MetricsHttpServer(MetricsServer, HttpServer):
     """An OTLP/HTTP server on a free port of 127.0.0.1 that answers with `status`."""
 
     def __init__(self, status: int = 200) -> None:
@@ -64,20 +63,11 @@ class MetricsHttpServer(MetricsServer):
             def log_message(self, format: str, *args: Any) -> None:
                 """Tests read what they need from the server."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self.serve_on(0, Handler)
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class MetricsGrpcServer(MetricsServer, metrics_service_pb2_grpc.MetricsServiceServicer):
+class MetricsGrpcServer(MetricsServer, GrpcServer, metrics_service_pb2_grpc.MetricsServiceServicer):
     """An OTLP/gRPC server on a free port of 127.0.0.1."""
 
     def __init__(self) -> None:
@@ -86,18 +76,6 @@ class MetricsGrpcServer(MetricsServer, metrics_service_pb2_grpc.MetricsServiceSe
         add_to_server: Any = metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server
         add_to_server(self, self._server)
         self.endpoint = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
-
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._server.stop(grace=None).wait()
 
     def Export(
         self, request: ExportMetricsServiceRequest, context: grpc.ServicerContext

@@ -5,31 +5,23 @@ from __future__ import annotations
 import gzip
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
-from typing_extensions import Self
+
+from tests.support.own_servers import HttpServer
 
 
-class OtlpMetricsSink:
+class OtlpMetricsSink(HttpServer):
     """Listens on a free port of 127.0.0.1; `endpoint` is its base URL."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._requests: list[ExportMetricsServiceRequest] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler_class())
-        self._server.daemon_threads = True
+        self.serve_on(0, self._handler_class())
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
     @property
     def requests(self) -> list[ExportMetricsServiceRequest]:

@@ -12,8 +12,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import grpc
@@ -23,7 +22,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from typing_extensions import Self
+
+from tests.support.own_servers import GrpcServer, HttpServer
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class HttpAnswer:
     closes: bool = False  # drops the connection without an answer
 
 
-class OtlpHttpSink(Sink):
+class OtlpHttpSink(Sink, HttpServer):
     """An OTLP/HTTP server on a free port of 127.0.0.1; with `max_request_bytes` larger bodies get 413."""
 
     def __init__(
@@ -109,21 +109,15 @@ class OtlpHttpSink(Sink):
         super().__init__()
         self.answers = deque(answers)
         self.max_request_bytes = max_request_bytes
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler_class())
-        self._server.daemon_threads = True
+        self.serve_on(port, self._handler_class())
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self.endpoint = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__()
 
     def _handler_class(self) -> type[BaseHTTPRequestHandler]:
         sink = self
@@ -174,7 +168,7 @@ class GrpcAnswer:
     hangs: bool = False
 
 
-class OtlpGrpcSink(Sink, trace_service_pb2_grpc.TraceServiceServicer):
+class OtlpGrpcSink(Sink, GrpcServer, trace_service_pb2_grpc.TraceServiceServicer):
     """An OTLP/gRPC server; `address` is a free port of 127.0.0.1 or, for example, `unix:/path`."""
 
     def __init__(
@@ -198,18 +192,9 @@ class OtlpGrpcSink(Sink, trace_service_pb2_grpc.TraceServiceServicer):
             self.port = self._server.add_secure_port(address, credentials)
         self.endpoint = f"{'http' if credentials is None else 'https'}://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
-        self._server.start()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.released.set()
-        self._server.stop(grace=None).wait()
+        super().__exit__()
 
     def Export(
         self, request: ExportTraceServiceRequest, context: grpc.ServicerContext

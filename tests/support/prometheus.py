@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-from typing_extensions import Self
 
 from tests.support.ports import free_ports, listens
 from tests.support.required_tools import skip_or_fail
+from tests.support.server_process import ServerProcess
 
-_START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 20.0
-_POLL_S = 0.1
 _REQUEST_TIMEOUT_S = 30.0
 
 
-class PrometheusServer:
+class PrometheusServer(ServerProcess):
     """Prometheus with the configuration file `config`; used as a context manager.
 
     `folder` takes its storage and its log. Where Prometheus is not installed the test is skipped, in CI it
@@ -33,11 +27,10 @@ class PrometheusServer:
     """
 
     def __init__(self, folder: Path, config: Path) -> None:
+        super().__init__(folder / "prometheus.log")
         self._config = config
         self._storage = folder / "storage"
-        self._log = folder / "prometheus.log"
         (self._port,) = free_ports(1)
-        self._process: subprocess.Popen[bytes] | None = None
 
     def backfill(self, openmetrics: Path) -> None:
         """Store samples with their times; before the start."""
@@ -49,41 +42,14 @@ class PrometheusServer:
             timeout=120,
         )
 
-    def __enter__(self) -> Self:
-        command = [
+    def _command(self) -> list[str]:
+        return [
             require_prometheus(),
             f"--config.file={self._config}",
             f"--storage.tsdb.path={self._storage}",
             f"--web.listen-address=127.0.0.1:{self._port}",
             "--enable-feature=exemplar-storage",
         ]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            self.wait_for(lambda: listens(self._port) and self._is_ready(), "Prometheus is ready")
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
     def query(self, text: str, at_unix_s: float | None = None) -> list[dict[str, Any]]:
         """The result of an instant query; a scalar as one item without labels."""
@@ -106,23 +72,9 @@ class PrometheusServer:
         """All rules with their health."""
         return [rule for group in self._get("rules", {})["groups"] for rule in group["rules"]]
 
-    def wait_for(self, condition: Callable[[], bool], what: str, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Return when `condition` holds.
-
-        Raises:
-            RuntimeError: with the log, when Prometheus ends first or the time is up.
-        """
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert self._process is not None
-            try:
-                self._process.wait(_POLL_S)
-            except subprocess.TimeoutExpired:
-                if time.monotonic() < deadline:
-                    continue
-            raise RuntimeError(f"not so: {what}: {self._log.read_text()[-2000:]}")
-
     def _is_ready(self) -> bool:
+        if not listens(self._port):
+            return False
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/-/ready", timeout=5) as answer:
                 return bool(answer.status == 200)
