@@ -49,11 +49,11 @@ class PythonListener final : public OpListener {
   }
 
  private:
-  // It may be set anew while the call runs, hence its own reference.
-  static void call(nb::object function, const nb::object& key, const nb::object& text) noexcept {
+  static void call(const nb::object& function, const nb::object& key, const nb::object& text) noexcept {
     if (!function.is_valid() || !key.is_valid()) return;
+    const nb::object kept = function;  // it may be set anew while the call runs
     const nb::object result =
-        nb::steal(PyObject_CallFunctionObjArgs(function.ptr(), key.ptr(), text.ptr(), nullptr));
+        nb::steal(PyObject_CallFunctionObjArgs(kept.ptr(), key.ptr(), text.ptr(), nullptr));
     if (!result.is_valid()) PyErr_Clear();
   }
 
