@@ -5,6 +5,7 @@ from __future__ import annotations
 from dashboard_source.panels import Dashboard, Panel, Query, Row
 
 _STATE = "torch_device_memory_usage_bytes{@ranks, torch_memory_state="
+_LIMIT = Query("min by (job) (torch_device_memory_limit_bytes{@ranks})", "{{job}} limit")
 
 _USAGE = Row(
     "Usage",
@@ -31,7 +32,7 @@ _USAGE = Row(
             "How near to the limit does the worst device come?",
             [
                 Query(f'max by (job) ({_STATE}"peak"}})', "{{job}} peak"),
-                Query("min by (job) (torch_device_memory_limit_bytes{@ranks})", "{{job}} limit"),
+                _LIMIT,
             ],
             unit="bytes",
         ),
@@ -87,10 +88,7 @@ _GROWTH = Row(
                     f'topk(10, max by (instance) (predict_linear({_STATE}"allocated"}}[1h], 2 * 3600)))',
                     "{{instance}}",
                 ),
-                Query(
-                    "topk(10, max by (instance) (torch_device_memory_limit_bytes{@ranks}))",
-                    "{{instance}} limit",
-                ),
+                _LIMIT,
             ],
             unit="bytes",
         ),
