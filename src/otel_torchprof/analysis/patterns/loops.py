@@ -143,7 +143,7 @@ def _growths(view: View, length: dict[int, int], before: dict[int, int]) -> Iter
         behind_ns = np.where(following == NONE, 0, view.since_previous_op_ns(following))
         host_ns = op_ns + np.minimum(view.since_previous_op_ns(rows) + behind_ns, op_ns)
         cost_ns = np.where(view.device_ns[rows] > 0, view.device_ns[rows], host_ns)
-        yield Match(rows, confidence, f"grew {longest} times", cost_ns=cost_ns, saving=(0.5, 1.0))
+        yield Match(rows, confidence, f"grew {longest} times", cost_ns=cost_ns, saving=(0.2, 1.0))
 
 
 def _appended(inputs: list[InputValue]) -> tuple[object, object, int] | None:

@@ -96,7 +96,7 @@ def tensor_from_list(view: View) -> Iterator[Match]:
     cost_ns: Numbers = np.where(call != NONE, view.duration_ns[call], ops_ns + search_ns)
     if len(rows) >= _MIN_CALLS and cost_ns.sum() >= _MIN_SHARE * view.window_ns:
         detail = f"{len(rows)} tensors out of Python lists"
-        yield Match(rows, Level.HIGH, detail, cost_ns=cost_ns, saving=(0.7, 1.0))
+        yield Match(rows, Level.HIGH, detail, cost_ns=cost_ns, saving=(0.6, 1.0))
 
 
 def _is_large(inputs: list[InputValue]) -> bool:
