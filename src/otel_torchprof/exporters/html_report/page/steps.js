@@ -65,6 +65,11 @@ function chooseStep(step) {
   markStep(step);
 }
 
+function againstMedian(ns) {
+  const { median_ns: median } = data.steps;
+  return ns < 2 * median ? signedPercent(ns - median, median) : `${(ns / median).toFixed(1)} times as long`;
+}
+
 function stepPanel(step) {
   const steps = data.steps;
   const ns = steps.duration_ns[step];
@@ -73,7 +78,7 @@ function stepPanel(step) {
     ["began at", duration(steps.start_ns[step])],
     ["events", count(steps.events[step])],
   ];
-  if (steps.count > 1 && steps.median_ns) pairs.splice(1, 0, ["against the median", signedPercent(ns - steps.median_ns, steps.median_ns)]);
+  if (steps.count > 1 && steps.median_ns) pairs.splice(1, 0, ["against the median", againstMedian(ns)]);
   if (steps.phase[step] !== "unknown") pairs.push(["phase", steps.phase[step]]);
   if (data.devices.length) pairs.push(["device busy", percent(steps.device_ns[step], ns)]);
   if (steps.stands_for[step] > 1) pairs.push(["slowest of", plural(steps.stands_for[step], "step")]);

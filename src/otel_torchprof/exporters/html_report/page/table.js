@@ -171,10 +171,10 @@ function opsOfAll() {
 }
 
 const comparison = [
-  timeColumn("usual", "usual", "Self time of this name in a step, on average"),
+  timeColumn("usual", "usual", "Self time of this name in another step, on average"),
   column("change", "change", (row) => signedDuration(row.self_ns - row.usual), {
     value: (row) => row.self_ns - row.usual,
-    title: "Against the average of all steps",
+    title: "Against the average of the other steps",
   }),
 ];
 
@@ -184,7 +184,7 @@ function opsOfStep(step) {
     ...ops[index],
     calls,
     self_ns: self,
-    usual: means[index],
+    usual: Math.max(means[index] * data.steps.count - self, 0) / Math.max(data.steps.count - 1, 1),
   }));
   const rest = selfNs[step] - rows.reduce((sum, row) => sum + row.self_ns, 0);
   return {
