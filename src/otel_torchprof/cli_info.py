@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from otel_torchprof.cli_input import add_command
-from otel_torchprof.cli_text import OutputConsole, cell, duration
+from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
 from otel_torchprof.recording import EventKind, StepFlags
 from otel_torchprof.recording.unix_time import utc_text
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
 
 _MAX_ROWS = 20  # of a table on a terminal; --json has them all
+_MAX_VALUE = 300  # characters of a fact, such as the ranks of a group as a list; --json has it whole
 
 
 def add_to(commands: Commands) -> None:
@@ -101,7 +102,7 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
     }
     grid = Table.grid(padding=(0, 2))
     for name, value in summary.items():
-        grid.add_row(cell(name), cell(value))
+        grid.add_row(NameCell(name), cell(shortened(str(value), _MAX_VALUE)))
     console.print(grid)
     _print_table(
         console,
@@ -145,7 +146,7 @@ def _print_table(
     for heading in headings:
         table.add_column(heading, justify="right" if heading in {"events", "lasted"} else "left")
     for row in rows[:_MAX_ROWS]:
-        table.add_row(*map(cell, row))
+        table.add_row(*map(NameCell, row))
     console.print(table)
     if len(rows) > _MAX_ROWS:
         console.print(f"... {len(rows) - _MAX_ROWS} more (--json shows all)")

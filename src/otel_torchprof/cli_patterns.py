@@ -10,13 +10,14 @@ from rich.table import Table
 
 from otel_torchprof.analysis.patterns import Finding, Level, PatternReport, find_patterns
 from otel_torchprof.cli_input import add_command
-from otel_torchprof.cli_text import OutputConsole, cell, duration, printable
+from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, printable, shortened
 from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
 
 EXIT_FINDINGS = 1
+_MAX_DETAIL = 300  # of what was seen, which may name kernels; --json has it whole
 _LEVELS = {level.name.lower(): level for level in Level}
 
 
@@ -116,8 +117,8 @@ def _make_table(findings: tuple[Finding, ...]) -> Table:
             finding.severity.name.lower(),
             finding.confidence.name.lower(),
             cell(finding.pattern),
-            cell(finding.place),
-            cell(finding.detail),
+            NameCell(finding.place),
+            cell(shortened(finding.detail, _MAX_DETAIL)),
             "" if finding.count_per_step is None else f"{finding.count_per_step:.1f}",
             duration(finding.cost_ns),
             printable(f"{duration(saving.low_ns)} to {duration(saving.high_ns)}"),

@@ -17,7 +17,7 @@ from otel_torchprof.cli_input import add_command
 from otel_torchprof.cli_report_counters import json_counters, print_counters
 from otel_torchprof.cli_report_memory import json_memory, print_memory
 from otel_torchprof.cli_report_modules import module_json, module_table
-from otel_torchprof.cli_text import OutputConsole, cell, duration, size
+from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, make_table, size
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.importers import load
 
@@ -130,16 +130,12 @@ def _json_row(row: AveragesRow) -> dict[str, Any]:
 
 
 def _make_table(rows: list[AveragesRow], *, with_shapes: bool) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", overflow="ellipsis", no_wrap=True)
-    if with_shapes:
-        table.add_column("shapes", overflow="fold")
     memory = [heading for heading, of in _MEMORY_COLUMNS.items() if any(of(row) for row in rows)]
-    for heading in ("calls", "total", "self", "mean", "share", *memory):
-        table.add_column(heading, justify="right", no_wrap=True)
+    names = ("name", "shapes") if with_shapes else ("name",)
+    table = make_table(names, ("calls", "total", "self", "mean", "share", *memory))
     for row in rows:
         table.add_row(
-            cell(row.name),
+            NameCell(row.name),
             *([cell(list(row.shapes or ()))] if with_shapes else []),
             f"{row.calls:,}",
             duration(row.total_ns),

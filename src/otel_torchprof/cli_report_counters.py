@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from otel_torchprof.analysis.counters import CounterTotals, Values, counter_totals, unit_of
-from otel_torchprof.cli_text import cell, duration
+from otel_torchprof.cli_text import NameCell, cell, duration, make_table
 from otel_torchprof.recording import Recording, Step, StepFlags, Track
 
 _MAX_ROWS = 20  # of each kind; --json has them all
@@ -22,10 +22,7 @@ def print_counters(console: Console, recording: Recording) -> None:
     if not totals:
         return
     console.print()
-    table = Table(title="counters", title_justify="left", box=None, pad_edge=False)
-    table.add_column("over", overflow="ellipsis", no_wrap=True)
-    for counter in totals.counters:
-        table.add_column(cell(counter), justify="right", no_wrap=True)
+    table = make_table(("over",), totals.counters, title="counters")
     left = 0
     for rows in (_steps(recording, totals), _threads(recording, totals), _events(totals)):
         for name, values in rows[:_MAX_ROWS]:
@@ -81,7 +78,7 @@ def json_counters(recording: Recording) -> dict[str, Any]:
 
 def _add_row(table: Table, totals: CounterTotals, name: str, values: Values) -> None:
     texts = (_value(counter, value) for counter, value in zip(totals.counters, values.tolist(), strict=True))
-    table.add_row(cell(name), *texts)
+    table.add_row(NameCell(name), *texts)
 
 
 def _value(counter: str, value: float) -> str:

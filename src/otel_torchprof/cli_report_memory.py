@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from otel_torchprof.analysis.memory import DeviceMemory, LiveBlock, MemoryProfile, Share
-from otel_torchprof.cli_text import cell, duration, size
+from otel_torchprof.cli_text import NameCell, cell, duration, make_table, size
 from otel_torchprof.recording import Recording
 
 _MAX_ROWS = 8  # of each kind; --json has more
@@ -50,15 +50,13 @@ def _innermost(name: str) -> str:
 
 
 def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"at the peak, by {heading}", overflow="ellipsis", no_wrap=True)
     with_blocks = any(blocks is not None for _, blocks, _ in rows)
-    for column in (*(["blocks"] if with_blocks else []), "bytes", "share"):
-        table.add_column(column, justify="right", no_wrap=True)
+    numbers = (*(["blocks"] if with_blocks else []), "bytes", "share")
+    table = make_table((f"at the peak, by {heading}",), numbers)
     for name, blocks, held in rows:
         share = held / whole_bytes if whole_bytes else 0.0
         counted = [f"{blocks or 0:,}"] if with_blocks else []
-        table.add_row(cell(name or "(none)"), *counted, size(held), f"{share:.1%}")
+        table.add_row(NameCell(name or "(none)"), *counted, size(held), f"{share:.1%}")
     return table
 
 
@@ -66,14 +64,13 @@ def _print_growth(console: Console, memory: DeviceMemory) -> None:
     growth = memory.growth
     if not growth.sites:
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column(f"rises over {growth.steps} steps, allocated in", overflow="ellipsis", no_wrap=True)
-    for column in ("a step", "in use at the end", "blocks"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = make_table(
+        (f"rises over {growth.steps} steps, allocated in",), ("a step", "in use at the end", "blocks")
+    )
     for site in growth.sites[:_MAX_ROWS]:
         where = _innermost("\n".join((site.operator, *site.stack)))
         held = (f"+{size(round(site.bytes_per_step))}", size(site.last_bytes), f"{site.blocks:,}")
-        table.add_row(cell(where), *held)
+        table.add_row(NameCell(where), *held)
     console.print(table)
 
 

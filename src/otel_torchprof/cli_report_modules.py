@@ -9,27 +9,23 @@ from typing import Any
 from rich.table import Table
 
 from otel_torchprof.analysis.modules import ModuleRow
-from otel_torchprof.cli_text import cell, duration, size
+from otel_torchprof.cli_text import NameCell, duration, make_table, size
 
 _INDENT = "  "
 
 
 def module_table(rows: Sequence[ModuleRow]) -> Table:
     """A row for each module, those called within it below it; columns of zeros are left out."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("module", overflow="ellipsis", no_wrap=True)
-    table.add_column("class", overflow="ellipsis", no_wrap=True)
     with_device = any(row.device_ns for row in rows)
     with_memory = any(row.allocated_bytes for row in rows)
     headings = ["calls", "forward", "self", "backward"]
     headings += ["device"] if with_device else []
     headings += ["allocated"] if with_memory else []
-    for heading in (*headings, "parameters"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = make_table(("module", "class"), (*headings, "parameters"))
     for row in rows:
         table.add_row(
-            cell(_INDENT * row.depth + (row.path or "(root)" if not row.depth else row.path or "(no path)")),
-            cell(row.class_name),
+            NameCell(_INDENT * row.depth + (row.path or ("(no path)" if row.depth else "(root)"))),
+            NameCell(row.class_name),
             f"{row.calls:,}",
             duration(row.forward_ns),
             duration(row.self_forward_ns),

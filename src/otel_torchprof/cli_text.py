@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rich.console import Console
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -14,6 +18,9 @@ if TYPE_CHECKING:
 
 # Wide enough that a table written to a pipe or a file is never folded or cut.
 _PIPE_WIDTH = 4096
+# What a name keeps where nothing narrower asks for less: templates and stacks may have any length.
+_MAX_NAME_WIDTH = 1000
+_MIN_NAME_WIDTH = 16  # below this a name says nothing: a terminal wraps the line rather
 
 
 class OutputConsole(Console):
@@ -56,6 +63,39 @@ def _escape(char: str) -> str:
 def cell(text: object) -> Text:
     """`text` for a table: printable, and never read as markup."""
     return Text(printable(str(text)))
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in at most `width` columns of a terminal: what is too long loses its middle."""
+    if cell_len(text) <= width:
+        return text
+    head = width // 2
+    tail = width - 1 - head
+    return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], tail)[::-1]}"
+
+
+class NameCell:
+    """A name of any length in a table, as much of its two ends as there is room for."""
+
+    def __init__(self, name: object) -> None:
+        self._text = shortened(printable(str(name)), _MAX_NAME_WIDTH)
+
+    def __rich_measure__(self, _console: Console, _options: ConsoleOptions) -> Measurement:
+        width = cell_len(self._text)
+        return Measurement(min(width, _MIN_NAME_WIDTH), width)
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(shortened(self._text, options.max_width), no_wrap=True, overflow="crop")
+
+
+def make_table(names: Sequence[object], numbers: Sequence[object], *, title: str | None = None) -> Table:
+    """A table of columns with names, which give way where the terminal is narrow, and of whole numbers."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in names:
+        table.add_column(cell(heading), overflow="fold", min_width=_MIN_NAME_WIDTH)
+    for heading in numbers:
+        table.add_column(cell(heading), justify="right", no_wrap=True)
+    return table
 
 
 def duration(ns: float) -> str:

@@ -7,10 +7,20 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from otel_torchprof.cli_text import OutputConsole, cell, duration, printable, size
+from otel_torchprof.cli_text import (
+    NameCell,
+    OutputConsole,
+    cell,
+    duration,
+    make_table,
+    printable,
+    shortened,
+    size,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +94,52 @@ def test_a_pipe_gets_no_blanks_that_only_fill_a_column(capsys: pytest.CaptureFix
     assert capsys.readouterr().out == (
         "name             calls  note\naten::add            1\naten::addmm_out     12  a note\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("aten::add", 9, "aten::add"),
+        ("aten::add", 8, "aten…add"),
+        ("aten::add", 7, "ate…add"),
+        ("aten::add", 1, "…"),
+    ],
+)
+def test_a_name_that_is_too_long_loses_its_middle(text: str, width: int, shown: str) -> None:
+    assert shortened(text, width) == shown
+
+
+@given(st.text(st.characters(exclude_categories=())).map(printable), st.integers(1, 40))
+def test_a_shortened_name_has_room(text: str, width: int) -> None:
+    assert cell_len(shortened(text, width)) <= width
+    assert shortened(text, max(cell_len(text), 1)) == text
+
+
+NAMES = ["void at::native::" + "elementwise_kernel<" * 20 + ">(int)", "aten::add"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_in_a_terminal_names_give_way_and_numbers_do_not(width: int) -> None:
+    table = make_table(("name",), ("calls", "total", "self"))
+    for name in NAMES:
+        table.add_row(NameCell(name), "1,000", "123.456 ms", "12.345 ms")
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert len(lines) == 3
+    assert max(map(len, lines)) == width
+    assert lines[1].startswith("void at::")
+    assert ">(int)  1,000  123.456 ms  12.345 ms" in lines[1]
+    assert "…" in lines[1]
+    assert "…" not in lines[2]
+
+
+def test_a_pipe_gets_names_whole_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    table = make_table(("name",), ("calls",))
+    for name in (*NAMES, "a" * 100_000):
+        table.add_row(NameCell(name), "1")
+    OutputConsole().print(table)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split("  ")[0] == NAMES[0]
+    assert max(map(len, lines)) < 1100
