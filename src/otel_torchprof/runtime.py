@@ -115,10 +115,17 @@ class Runtime:
     def _mode(self) -> Mode:
         return Mode.OFF if self._has_off_file else self._wanted_mode
 
+    @property
+    def _would_count(self) -> bool:
+        """Whether it counts unless the file switches it off."""
+        return self._wanted_mode in (Mode.BOTH, Mode.METRICS) and not self._waits_for_step
+
     def start(self) -> None:
         """Begin to count steps, as soon as torch is there."""
         self._tracker.sources = _SOURCES[self.settings.step]
         self._has_off_file = self._finds_off_file()
+        if self._has_off_file:
+            self._say_what_the_file_does()
         if self._mode is not Mode.OFF:
             self._tracker.add_listener(self._on_step)
         self._cancel_import = when_torch_is_imported(self._torch_imported)
@@ -236,7 +243,7 @@ class Runtime:
         elif self._has_off_file or not self._waits_for_step:
             self._checks.start()
         records = self._mode in (Mode.BOTH, Mode.TRACE) and not self._is_tripped
-        counts = self._mode in (Mode.BOTH, Mode.METRICS) and not self._waits_for_step
+        counts = self._would_count and not self._has_off_file
         if records != self._records:
             self._records = records
             if records:
@@ -253,6 +260,10 @@ class Runtime:
             else:
                 self.metrics.pause()
                 self.metric_output.pause()
+        elif self._has_off_file and self._would_count and self._torch is not None:
+            # Nothing was counted yet, but that it is off shows in the state.
+            self.metric_output.start()
+            self.metric_output.pause()
         if self._counts and not self._is_tripped:
             self.metrics.start_ops()
         else:

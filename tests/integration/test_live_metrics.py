@@ -394,7 +394,7 @@ def test_a_scraped_loop_with_stalled_scrapers_makes_its_steps(instrumentor: Torc
     assert len(bodies) == 10
     assert last["torch_step_number"].samples[0].value == 20
     assert sum(s.value for s in last["torch_op_calls"].samples) == counted_ops() > 20 * 10
-    otel_torchprof.set_mode("off")
+    instrumentor.uninstrument()
     with pytest.raises(OSError, match="refused"):
         urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60)
 

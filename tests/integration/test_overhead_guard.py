@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from opentelemetry.sdk.metrics.export import NumberDataPoint
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_torchprof
@@ -24,6 +27,7 @@ from otel_torchprof.telemetry.metric_output import MetricOutput
 from otel_torchprof.telemetry.span_sink import SpanSink
 from tests.integration.programs.plain_loop import train
 from tests.support.metric_families import KeepingExporter, metrics_of
+from tests.support.ports import free_ports, listens
 
 TIMEOUT_S = 60.0
 # Above this is every window in which an op was counted, and below the other every one.
@@ -223,10 +227,55 @@ def test_a_file_switches_everything_off_for_as_long_as_it_is_there(
     assert program.state == "both"
     assert program.calls > calls
     assert caplog.messages == [
+        f"otel-torchprof: off, for as long as there is {off_file}",
         f"otel-torchprof: on again, as {off_file} is gone",
         f"otel-torchprof: off, for as long as there is {off_file}",
         f"otel-torchprof: on again, as {off_file} is gone",
     ]
+
+
+def test_what_is_off_says_so_to_scrapers_and_exporters(tmp_path: Path) -> None:
+    off_file = tmp_path / "off"
+    off_file.touch()
+    (port,) = free_ports(1)
+    exporter = KeepingExporter()
+    process_steps.start_over()
+    instrumentor = TorchprofInstrumentor()
+    instrumentor.instrument(
+        mode="metrics",
+        off_file=str(off_file),
+        prometheus_port=port,
+        metric_exporter=exporter,
+        max_overhead=1,
+    )
+    try:
+        assert scraped_states(port) == {"off"}
+        wait_until(lambda: exported_states(exporter) == ["off"])
+        off_file.unlink()
+        wait_for_state(instrumentor, "metrics")
+        assert scraped_states(port) == {"metrics"}
+        otel_torchprof.set_mode("off")
+        assert scraped_states(port) == {"off"}
+        wait_until(lambda: len(exporter.exported) > 1 and exported_states(exporter)[-1] == "off")
+    finally:
+        instrumentor.uninstrument()
+        process_steps.start_over()
+    assert not listens(port)
+
+
+def exported_states(exporter: KeepingExporter) -> list[object]:
+    return [
+        point.attributes[STATE]
+        for data in exporter.exported
+        for point in metrics_of(data)[RECORDER_STATE].data.data_points
+        if isinstance(point, NumberDataPoint) and point.value and point.attributes
+    ]
+
+
+def scraped_states(port: int) -> set[str]:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIMEOUT_S) as response:
+        page = response.read().decode()
+    return set(re.findall(r'^torchprof_state\{.*torchprof_state="(\w+)".*\} 1\.0$', page, re.MULTILINE))
 
 
 def test_what_tripped_in_the_parent_has_not_in_its_child(

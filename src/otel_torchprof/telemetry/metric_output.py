@@ -31,7 +31,7 @@ _DEFAULT_PROMETHEUS_PORT = 9464
 
 
 class MetricOutput:
-    """Exports and serves what `collect` returns, between `start` and `shutdown`. Raises nothing.
+    """Exports and serves what `collect` returns, from `start` to `shutdown`. Raises nothing.
 
     A forked child has one that is not started.
 
@@ -96,11 +96,12 @@ class MetricOutput:
                 self._endpoint.start()
 
     def pause(self) -> None:
-        """Export once more, in the background, then nothing until `start`; listen no more."""
+        """Export once more, in the background, then nothing until `start`.
+
+        The endpoint goes on: only there can a scraper see that it is off.
+        """
         if self._export is not None:
             self._export.pause()
-        if self._endpoint is not None:
-            self._endpoint.stop()
 
     def flush(self, timeout_s: float) -> bool:
         """Export now; False when that did not arrive in `timeout_s`."""

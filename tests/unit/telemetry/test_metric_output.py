@@ -48,9 +48,9 @@ def test_each_local_rank_listens_on_a_port_of_its_own() -> None:
     assert output.endpoint_port == port
     assert b'service_name="x"' in scrape(port)
     output.pause()
-    assert output.endpoint_port is None
-    output.start()
     assert b"torch_op_calls_total" in scrape(port)
+    output.start()
+    assert output.endpoint_port == port
     assert output.shutdown(TIMEOUT_S)
     assert output.endpoint_port is None
 
