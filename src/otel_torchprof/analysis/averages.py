@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.analysis.profiler_windows import is_profiler_window
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
+
+_STEP_MARK = "ProfilerStep"
+_NUMBERED_STEP = re.compile(r"(ProfilerStep)#\d+")
 
 Shapes = tuple["tuple[int, ...] | Shapes", ...]
 
@@ -48,6 +53,11 @@ class Averages:
         return len(self.rows)
 
 
+def without_step_number(name: str) -> str:
+    """One name for the marks of all steps, `ProfilerStep` for `ProfilerStep#12`; others as they are."""
+    return _NUMBERED_STEP.sub(r"\1", name)
+
+
 def averages(
     recording: Recording,
     group_by_shapes: bool = False,
@@ -56,6 +66,8 @@ def averages(
     group_by_overload: bool = False,
 ) -> Averages:
     """Groups the events of a recording by name and kind; spans of a profiler's own run are left out.
+
+    The numbered marks of steps, `ProfilerStep#N`, are one group.
 
     Args:
         group_by_shapes: keep events with inputs of different shapes apart; needs recorded shapes.
@@ -70,8 +82,19 @@ def averages(
     name, kind, first_row, calls, total_ns, self_ns, *memory, damaged_inputs = native.averages(
         recording.tree().native, group_by_overload, group_by_shapes, _step_ranges(recording, steps)
     )
+    names = [without_step_number(recording.name(int(name_id))) for name_id in name]
+    if any(name.startswith(_STEP_MARK) for name in names):
+        kept, place = _merged_steps(names, kind)
+        names, name, kind, first_row = (
+            [names[group] for group in kept],
+            name[kept],
+            kind[kept],
+            first_row[kept],
+        )
+        calls, total_ns, self_ns, *memory = (
+            _summed(column, place, len(kept)) for column in (calls, total_ns, self_ns, *memory)
+        )
     # By name where times are equal, so that the same recording always gives the same table.
-    names = [recording.name(int(name_id)) for name_id in name]
     order = sorted(
         np.flatnonzero(~is_profiler_window(kind)).tolist(),
         key=lambda group: (-int(self_ns[group]), names[group], int(kind[group])),
@@ -93,6 +116,29 @@ def averages(
         for group in order
     ]
     return Averages(rows, calls[order], total_ns[order], self_ns[order], damaged_inputs)
+
+
+def _merged_steps(names: Sequence[str], kind: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[np.int64]]:
+    """The groups that stay when marks of steps are one, and for each group the place of the one it joins."""
+    kept: list[int] = []
+    place_of_mark: dict[tuple[str, int], int] = {}
+    places: list[int] = []
+    for group, name in enumerate(names):
+        place = len(kept)
+        if name.startswith(_STEP_MARK):
+            place = place_of_mark.setdefault((name, int(kind[group])), place)
+        if place == len(kept):
+            kept.append(group)
+        places.append(place)
+    return kept, np.array(places, dtype=np.int64)
+
+
+def _summed(column: npt.NDArray[Any], place: npt.NDArray[np.int64], count: int) -> npt.NDArray[Any]:
+    if not len(column):  # of memory that was not recorded
+        return column
+    sums = np.zeros(count, dtype=column.dtype)
+    np.add.at(sums, place[: len(column)], column)
+    return sums
 
 
 def _memory_fields(memory: Sequence[npt.NDArray[np.int64]], group: int) -> dict[str, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 
 from otel_torchprof.analysis.averages import AveragesRow, averages
-from otel_torchprof.recording import EventKind, Recording, RecordingBuilder
+from otel_torchprof.recording import MEMORY_DTYPE, EventKind, Recording, RecordingBuilder
 from tests.support.recordings import recordings
 
 
@@ -52,6 +53,40 @@ def test_steps_select_what_starts_in_them(training: Recording) -> None:
     assert averages(training, steps=[0, 1]).rows == averages(training).rows
     with pytest.raises(ValueError, match="the recording has no step 7"):
         averages(training, steps=[0, 7])
+
+
+@pytest.mark.parametrize("with_memory", [False, True])
+@pytest.mark.parametrize("by_shapes", [False, True])
+def test_marks_of_steps_are_one_name(by_shapes: bool, with_memory: bool) -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    builder.add_event("before", 0, 5)
+    for step in range(5, 8):
+        start_ns = step * 100
+        builder.add_event(f"ProfilerStep#{step}", start_ns, start_ns + 90, kind=EventKind.USER)
+        builder.add_event("add", start_ns + 10, start_ns + 40)
+    if with_memory:
+        rows = np.zeros(3, dtype=MEMORY_DTYPE)
+        rows["time_ns"] = [520, 620, 720]
+        rows["event"] = -1
+        rows["address"] = [0x10, 0x20, 0x30]
+        rows["size_bytes"] = 64
+        rows["device"] = -1
+        builder.add_memory(rows)
+    builder.add_event("ProfilerStep#9", 900, 910)  # not of the same kind
+    builder.add_event("ProfilerSteps", 920, 921)
+    table = averages(builder.finish(), by_shapes)
+    assert [(row.name, row.kind, row.calls, row.total_ns, row.self_ns) for row in table.rows] == [
+        ("ProfilerStep", EventKind.USER, 3, 270, 180),
+        ("add", EventKind.OP, 3, 90, 90),
+        ("ProfilerStep", EventKind.OP, 1, 10, 10),
+        ("before", EventKind.OP, 1, 5, 5),
+        ("ProfilerSteps", EventKind.OP, 1, 1, 1),
+    ]
+    assert table.calls.tolist() == [3, 3, 1, 1, 1]
+    if with_memory:
+        assert [row.host_bytes for row in table.rows] == [192, 192, 0, 0, 0]
+        assert [row.self_host_bytes for row in table.rows] == [0, 192, 0, 0, 0]
 
 
 def test_rows_by_shape_say_the_shapes() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.averages import without_step_number
 from otel_torchprof.recording import Recording
 
 MAX_NAME_CHARACTERS = 1000
-_NUMBERED_STEP = re.compile(r"(ProfilerStep)#\d+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ def group_names(recording: Recording) -> NameGroups:
     numbers: dict[str, int] = {}
     group_of_id = np.fromiter(
         (
-            numbers.setdefault(_NUMBERED_STEP.sub(r"\1", recording.name(name_id)), len(numbers))
+            numbers.setdefault(without_step_number(recording.name(name_id)), len(numbers))
             for name_id in range(recording.name_count)
         ),
         dtype=np.int64,
