@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,11 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from otel_torchprof.profiler import profile
+from otel_torchprof.recorder import live_objects
+from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.sources import tensor_roles
 from otel_torchprof.recording import Recording, TensorRole
 
 NOT_NOTED = "what tensors are for was not noted"
@@ -86,3 +91,20 @@ def test_a_torch_without_one_of_the_hooks_is_left_with_none_of_them(monkeypatch:
     monkeypatch.delattr(torch_module, "register_module_module_registration_hook")
     assert record().metadata["sources"] == {"memory": "on", "tensor_roles": "off: AttributeError"}
     assert hooks() == before
+
+
+def test_finding_the_modules_is_no_part_of_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    found_ns: list[int] = []
+
+    def objects_of(classes: set[type]) -> list[Any]:
+        found = live_objects.objects_of(classes)
+        found_ns.append(time.time_ns())
+        return found
+
+    monkeypatch.setattr(tensor_roles, "objects_of", objects_of)
+    capture = Capture(None, CaptureOptions(profile_memory=True, with_stack=True))
+    capture.start()
+    recording = capture.stop()
+    assert found_ns[-1] <= recording.start_ns
+    assert len(recording) > 0
+    assert found_ns[-1] <= recording.events.start_ns.min()

@@ -173,13 +173,14 @@ class _Session:
         return self._slot >= 0 and not self.forked
 
     def start(self, options: CaptureOptions, metadata: bytes) -> None:
-        self._slot = self.native.start()
         self._options = options
+        self.sources = SourceGroup(wanted_sources(options))
         try:
+            self.sources.prepare()  # before the recording begins: it may take a while
+            self._slot = self.native.start()
             self.native.add_metadata(_to_json(start_metadata(self._identity(), asdict(options))))
             self.native.add_metadata(metadata)
             self.record_ops(True)
-            self.sources = SourceGroup(wanted_sources(options))
             self.sources.start(SourceTarget(self.native, self._slot, self._bridge))
             if self.sources.states:
                 self.native.add_metadata(_to_json({"sources": self.sources.states}))
@@ -204,10 +205,10 @@ class _Session:
         if self.forked:
             return
         with self._stopping:
+            self.sources.stop()
             slot, self._slot = self._slot, -1
             if slot < 0:
                 return
-            self.sources.stop()
             self._bridge.disable(slot)
             try:
                 self._name_threads()

@@ -26,6 +26,9 @@ class Recorded(Source):
         if call in self._fails:
             raise self._fails[call]
 
+    def prepare(self) -> None:
+        self._note("prepare")
+
     def start(self, target: SourceTarget) -> None:
         assert target is TARGET
         self._note("start")
@@ -40,11 +43,17 @@ class Recorded(Source):
 def test_sources_stop_once_in_reverse() -> None:
     log: list[str] = []
     group = SourceGroup([Recorded("a", log), Recorded("b", log)])
+    group.prepare()
     group.start(TARGET)
     group.step_begins()
     group.stop()
     group.stop()
-    assert log == ["start a", "start b", "step a", "step b", "stop b", "stop a"]
+    assert log == [
+        *("prepare a", "prepare b"),
+        *("start a", "start b"),
+        *("step a", "step b"),
+        *("stop b", "stop a"),
+    ]
     assert group.states == {"a": "on", "b": "on"}
 
 
@@ -55,14 +64,17 @@ def test_sources_stop_once_in_reverse() -> None:
         (ValueError("surprise"), "off: ValueError"),
     ],
 )
-def test_a_source_that_cannot_start_leaves_the_others(error: Exception, state: str) -> None:
+@pytest.mark.parametrize("call", ["prepare", "start"])
+def test_a_source_that_cannot_start_leaves_the_others(error: Exception, state: str, call: str) -> None:
     log: list[str] = []
-    group = SourceGroup([Recorded("bad start", log, {"start": error}), Recorded("good", log)])
+    group = SourceGroup([Recorded("bad start", log, {call: error}), Recorded("good", log)])
     before = failures.count("bad start is not recorded")
+    group.prepare()
     group.start(TARGET)
     group.step_begins()
     group.stop()
-    assert log == ["start bad start", "start good", "step good", "stop good"]
+    began = ["prepare bad start", "prepare good", *["start bad start"] * (call == "start"), "start good"]
+    assert log == [*began, "step good", "stop good"]
     assert group.states == {"bad start": state, "good": "on"}
     assert failures.count("bad start is not recorded") == before + 1
 
@@ -71,9 +83,18 @@ def test_a_source_that_fails_later_raises_nothing() -> None:
     log: list[str] = []
     bad = Recorded("fails late", log, {"step": OSError("full"), "stop": OSError("gone")})
     group = SourceGroup([Recorded("good", log), bad])
+    group.prepare()
     group.start(TARGET)
     group.step_begins()
     group.stop()
-    assert log[2:] == ["step good", "step fails late", "stop fails late", "stop good"]
+    assert log[4:] == ["step good", "step fails late", "stop fails late", "stop good"]
     assert failures.count("fails late of a step was not recorded") == 1
     assert failures.count("fails late was not stopped") == 1
+
+
+def test_sources_that_were_prepared_and_not_started_are_stopped() -> None:
+    log: list[str] = []
+    group = SourceGroup([Recorded("a", log), Recorded("b", log)])
+    group.prepare()
+    group.stop()
+    assert log == ["prepare a", "prepare b", "stop b", "stop a"]

@@ -28,6 +28,11 @@ class MemorySource(Source):
         self._waits_for_cuda = False
         self._history: _CudaHistory | None = None
 
+    def prepare(self) -> None:
+        """Asks for CUDA: the first time, that loads its driver."""
+        with failures.guard("CUDA memory is not recorded"):
+            self._waits_for_cuda = _torch().cuda.is_available()
+
     def start(self, target: SourceTarget) -> None:
         """Begins to record.
 
@@ -40,7 +45,6 @@ class MemorySource(Source):
             raise SourceUnavailable(str(error)) from None
         self._target = target
         with failures.guard("CUDA memory is not recorded"):
-            self._waits_for_cuda = _torch().cuda.is_available()
             self._watch_cuda(target.bridge)
 
     def step_begins(self) -> None:

@@ -23,10 +23,17 @@ class SourceTarget(NamedTuple):
 
 
 class Source(ABC):
-    """Records one kind of thing into one capture, between `start` and `stop`."""
+    """Records one kind of thing into one capture, between `start` and `stop`; `prepare` comes before both."""
 
     name: str
     """As in the recording's metadata: `sources` there maps it to `on`, or to why it is off."""
+
+    def prepare(self) -> None:  # noqa: B027 - most sources have nothing to prepare
+        """Does what takes long and needs no running capture: none of it is in the recording.
+
+        Raises:
+            SourceUnavailable: it cannot; the capture goes on without it. Nothing of the source is left.
+        """
 
     @abstractmethod
     def start(self, target: SourceTarget) -> None:
@@ -41,4 +48,7 @@ class Source(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends recording, before the capture stops; again, it does nothing. Must not raise."""
+        """Ends recording, before the capture stops; again, it does nothing. Must not raise.
+
+        One that was prepared and not started is stopped too.
+        """

@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import itertools
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
@@ -31,6 +33,7 @@ _MAX_OWNER = 0xFFFF
 # Fields of TENSOR_ROLE_DTYPE that a note has, in its order.
 _FIELDS = ("address", "size_bytes", "device_type", "device", "name", "role", "owner")
 Note = tuple[int, ...]
+_Columns = npt.NDArray[np.int64]
 
 
 class _Label(NamedTuple):
@@ -51,13 +54,17 @@ class TensorRoles(Source):
     def __init__(self) -> None:
         self._target: SourceTarget | None = None
         self._hooks: list[Any] = []
+        self._prepared = _columns(())
 
-    def start(self, target: SourceTarget) -> None:
+    def prepare(self) -> None:
+        """Finds the modules and optimizers, a walk over all objects, and what their tensors are for."""
         torch = importlib.import_module("torch")
         self._torch = torch
         self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
         self._devices: dict[Any, tuple[int, int]] = {}
-        self._name_ids: dict[tuple[str, str], int] = {}
+        # Numbers in the order of the keys, whichever threads ask for them at once.
+        self._name_numbers: defaultdict[tuple[str, str], int] = defaultdict(itertools.count().__next__)
+        self._name_ids = np.zeros(0, dtype=np.int64)  # in the recording, by number
         # By identity: a module or an optimizer may compare and hash as it likes.
         self._modules: WeakIdentityMap[bool] = WeakIdentityMap()
         self._optimizers: WeakIdentityMap[bool] = WeakIdentityMap()
@@ -65,7 +72,6 @@ class TensorRoles(Source):
         self._owner_numbers = itertools.count(1)
         self._labelled: list[_Labelled] | None = None
         self._optimizer_stepped = False
-        self._target = target
         for found, known in zip(_existing(torch), (self._modules, self._optimizers), strict=True):
             for thing in found:
                 known[thing] = True
@@ -75,7 +81,13 @@ class TensorRoles(Source):
             self._remove_hooks()
             raise
         with failures.guard(_NOT_NOTED):
-            self._note_everything()
+            self._prepared = _columns(self._notes_of_everything())
+
+    def start(self, target: SourceTarget) -> None:
+        self._target = target
+        prepared, self._prepared = self._prepared, _columns(())
+        with failures.guard(_NOT_NOTED):
+            self._add_columns(prepared)
 
     def _add_hooks(self) -> None:
         # Not by attribute: `torch.optim` hides its module `optimizer`.
@@ -103,7 +115,7 @@ class TensorRoles(Source):
         self._remove_hooks()
         if self._target is not None:
             with failures.guard(_NOT_NOTED):
-                self._note_everything()
+                self._add(self._notes_of_everything())
         self._target = None
 
     def _before_optimizer_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
@@ -127,20 +139,22 @@ class TensorRoles(Source):
             self._modules[module] = True
             self._labelled = None
 
-    def _note_everything(self) -> None:
-        notes = [*self._tensors_of_modules(), *self._gradients_of_modules()]
+    def _notes_of_everything(self) -> Iterator[Note]:
+        yield from self._tensors_of_modules()
+        yield from self._gradients_of_modules()
         for optimizer, _known in self._optimizers.items():
-            notes += self._notes_of_optimizer(optimizer, with_state=True)
-        self._add(notes)
+            yield from self._notes_of_optimizer(optimizer, with_state=True)
 
     def _add(self, notes: Iterable[Note]) -> None:
-        values = np.fromiter(itertools.chain.from_iterable(notes), dtype=np.int64)
-        columns = values.reshape(-1, len(_FIELDS))
+        self._add_columns(_columns(notes))
+
+    def _add_columns(self, columns: _Columns) -> None:
         if self._target is None or not len(columns):
             return
         records = np.zeros(len(columns), dtype=TENSOR_ROLE_DTYPE)
         for place, field in enumerate(_FIELDS):
             records[field] = columns[:, place]
+        records["name"] = self._ids_of_names(self._target)[records["name"]]
         self._target.capture.add_tensor_roles(records.view(np.uint8))
 
     def _tensors_of_modules(self) -> Iterator[Note]:
@@ -222,14 +236,15 @@ class TensorRoles(Source):
     def _notes(self, tensor: Any, role: TensorRole, label: _Label, key: str = "") -> Iterator[Note]:
         """One for each storage of the tensor; none for tensors without memory, such as fake ones."""
         try:
-            name_id, number = self._name_id(label.name, key), role.value
+            name = self._name_numbers[label.name, key]
             for part in _parts(tensor):
                 if hasattr(part, "fake_mode"):  # a FakeTensor: asked for an address, torch warns the program
                     continue
                 storage = part.untyped_storage()
                 address = storage.data_ptr()
                 if address:
-                    yield address, storage.nbytes(), *self._device(part.device), name_id, number, label.owner
+                    device = self._device(part.device)
+                    yield address, storage.nbytes(), *device, name, role.value, label.owner
         except (RuntimeError, ValueError, NotImplementedError, TypeError):
             return  # it has no storage that could be asked
 
@@ -241,12 +256,21 @@ class TensorRoles(Source):
             known = self._devices[device] = (_DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE), index)
         return known
 
-    def _name_id(self, name: str, key: str) -> int:
-        known = self._name_ids.get((name, key))
-        if known is None and self._target is not None:
-            encoded = (name.encode(errors="replace"), key.encode(errors="replace"))
-            known = self._name_ids[name, key] = self._target.capture.intern(*encoded)
-        return known or 0
+    def _ids_of_names(self, target: SourceTarget) -> npt.NDArray[np.int64]:
+        """Of all names, by the numbers that notes have: the first are made before there is a recording."""
+        ids = self._name_ids
+        if len(ids) < len(self._name_numbers):
+            names = tuple(self._name_numbers)[len(ids) :]
+            new = [
+                target.capture.intern(name.encode(errors="replace"), key.encode(errors="replace"))
+                for name, key in names
+            ]
+            self._name_ids = ids = np.concatenate((ids, np.array(new, dtype=np.int64)))
+        return ids
+
+
+def _columns(notes: Iterable[Note]) -> _Columns:
+    return np.fromiter(itertools.chain.from_iterable(notes), dtype=np.int64).reshape(-1, len(_FIELDS))
 
 
 def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
