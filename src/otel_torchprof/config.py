@@ -28,6 +28,7 @@ class SettingError(ValueError):
         self.name = name
         self.value = value
         self.accepted = accepted
+        self.reason = reason
 
 
 class Mode(Enum):
@@ -140,8 +141,16 @@ class Settings:
                 values[setting.field] = setting.read({}, environ)
             except SettingError as error:
                 switched_off.update(setting.when_bad)
-                off = "otel-torchprof is off" if setting.when_bad else "it is ignored"
-                _logger.error("%s: %s", off, error)
+                if setting.when_bad:
+                    _logger.error("otel-torchprof: nothing is recorded: %s", error)
+                else:
+                    _logger.error(
+                        "otel-torchprof: %s=%r is ignored: %s; give %s",
+                        error.name,
+                        error.value,
+                        error.reason,
+                        error.accepted,
+                    )
         return cls(**{**values, **switched_off})
 
 

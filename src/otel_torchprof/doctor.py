@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import difflib
 import importlib
 import os
 import platform
@@ -19,7 +18,6 @@ from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
-from otel_torchprof import environment_variables
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.doctor_check import Check
 from otel_torchprof.doctor_sources import SOURCE_CHECKS
@@ -29,8 +27,7 @@ from otel_torchprof.environment_variables import (
 )
 from otel_torchprof.recorder.bridge import bridge_status
 from otel_torchprof.recorder.bridge_build import find_compiler
-
-_OWN_PREFIX = "OTEL_PYTHON_TORCHPROF_"
+from otel_torchprof.setting_mistakes import unaccepted_values, unknown_settings
 
 
 def examine(environ: Mapping[str, str]) -> list[Check]:
@@ -168,17 +165,11 @@ def check_instrumentation(environ: Mapping[str, str]) -> Check:
 
 
 def check_settings(environ: Mapping[str, str]) -> Check:
-    """Shows names only: a header or an endpoint may hold a secret."""
-    try:
-        Settings.from_options({}, environ)
-    except SettingError as error:
-        return Check("settings", "missing", str(error))
-    known = {name for name in vars(environment_variables) if name.startswith(_OWN_PREFIX)}
-    for name in sorted(environ):
-        if name.startswith(_OWN_PREFIX) and name not in known:
-            similar = difflib.get_close_matches(name, known, n=1)
-            way_out = f"set {similar[0]}" if similar else "docs/configuration.md lists the settings"
-            return Check("settings", "missing", f"{name} is no setting", way_out)
+    """Of what is not ours names only: a header or an endpoint may hold a secret."""
+    mistakes = [*unaccepted_values(environ), *unknown_settings(environ)]
+    if mistakes:
+        ways_out = dict.fromkeys(mistake.way_out for mistake in mistakes)
+        return Check("settings", "missing", "; ".join(one.what for one in mistakes), "; ".join(ways_out))
     names = sorted(name for name in environ if name.startswith("OTEL_"))
     return Check("settings", "ok", ", ".join(names) if names else "no OTEL_ variable is set: defaults")
 

@@ -14,6 +14,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 from otel_torchprof.config import Configuration, Mode, Settings
 from otel_torchprof.package import _instruments
 from otel_torchprof.recorder.process_role import reason_not_to_record
+from otel_torchprof.setting_mistakes import unknown_settings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -79,6 +80,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         settings = Settings.from_environment() if automatic else Settings.from_options(options)
         if not settings.enabled:
             return
+        _say_what_is_no_setting()
 
         def start_in(mode: Mode) -> None:
             self._start(
@@ -194,3 +196,10 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     def _after_fork_in_child(self) -> None:
         if self._runtime is not None:
             self._runtime.start_over_in_child()
+
+
+def _say_what_is_no_setting() -> None:
+    mistakes = unknown_settings(os.environ)
+    if mistakes:
+        ignored = ", ".join(f"{mistake.what} ({mistake.way_out})" for mistake in mistakes)
+        _logger.warning("otel-torchprof: ignored: %s", ignored)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import entry_points, requires
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -153,6 +154,24 @@ def test_a_program_that_does_not_train_is_told_so_only_when_it_listens(
 def test_by_hand_an_unknown_option_raises(instrumentor: TorchprofInstrumentor) -> None:
     with pytest.raises(TypeError, match="unknown option intervall"):
         instrumentor.instrument(intervall=3)
+
+
+@pytest.mark.parametrize("options", [{"mode": "off"}, {"skip_dep_check": True}])
+def test_variables_that_are_no_settings_are_said_in_one_line_without_their_values(
+    options: dict[str, Any],
+    instrumentor: TorchprofInstrumentor,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("MODE", "RECORD_SHAPE", "INTERVALL", "ZZ"):
+        monkeypatch.setenv(f"OTEL_PYTHON_TORCHPROF_{name}", "off")
+    instrumentor.instrument(**options)
+    assert [line for line in caplog.messages if "ZZ" in line] == [
+        "otel-torchprof: ignored: "
+        "OTEL_PYTHON_TORCHPROF_INTERVALL is no setting (set OTEL_PYTHON_TORCHPROF_INTERVAL), "
+        "OTEL_PYTHON_TORCHPROF_RECORD_SHAPE is no setting (set OTEL_PYTHON_TORCHPROF_RECORD_SHAPES), "
+        "OTEL_PYTHON_TORCHPROF_ZZ is no setting (docs/configuration.md lists the settings)"
+    ]
 
 
 def test_what_is_instrumented_is_said_twice_alike() -> None:

@@ -62,6 +62,29 @@ def test_a_setting_that_does_not_exist_is_named(variable: str, way_out: str) -> 
     )
 
 
+def test_all_mistakes_in_settings_are_found() -> None:
+    prefix = "OTEL_PYTHON_TORCHPROF_"
+    found = check(
+        "settings",
+        **{
+            prefix + "INTERVALL": "5",
+            prefix + "MAX_OVERHEAD": "2%",
+            prefix + "STEP": "x",
+            prefix + "MOD": "1",
+        },
+    )
+    assert found == Check(
+        "settings",
+        "missing",
+        f"{prefix}STEP='x' is not accepted (unknown word); "
+        f"{prefix}MAX_OVERHEAD='2%' is not accepted (not a number); "
+        f"{prefix}INTERVALL is no setting; {prefix}MOD is no setting",
+        f"give {prefix}STEP auto, explicit or optimizer; "
+        f"give {prefix}MAX_OVERHEAD a share of the program's time, more than 0 and at most 1; "
+        f"set {prefix}INTERVAL; set {prefix}MODE",
+    )
+
+
 def test_exporters_are_those_that_spans_go_to() -> None:
     assert check("span exporters") == Check("span exporters", "ok", "otlp, the default")
     both = check("span exporters", OTEL_TRACES_EXPORTER="console, otlp_file")
