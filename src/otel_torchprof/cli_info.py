@@ -58,20 +58,30 @@ def describe(recording: Recording, imported: ImportReport) -> dict[str, Any]:
         "process_id": recording.process_id,
         "metadata": dict(recording.metadata),
         "tracks": _tracks(recording),
-        "steps": [
-            {
-                "number": step.number,
-                "phase": step.phase.name.lower(),
-                "start_ns": step.start_ns,
-                "end_ns": step.end_ns,
-                "partial": StepFlags.PARTIAL in step.flags,
-                "unfinished": StepFlags.UNFINISHED in step.flags,
-            }
-            for step in recording.steps
-        ],
+        "steps": describe_steps(recording),
         "drops": dict(recording.drops),
         "problems": dict(imported.problems),
     }
+
+
+def describe_steps(recording: Recording) -> list[dict[str, Any]]:
+    """The steps as JSON values; times are unix ns."""
+    return [
+        {
+            "number": step.number,
+            "phase": step.phase.name.lower(),
+            "start_ns": step.start_ns,
+            "end_ns": step.end_ns,
+            "partial": StepFlags.PARTIAL in step.flags,
+            "unfinished": StepFlags.UNFINISHED in step.flags,
+        }
+        for step in recording.steps
+    ]
+
+
+def step_flags(step: Mapping[str, Any]) -> str:
+    """What there is to say of a step, a value of `describe_steps`; mostly nothing."""
+    return ", ".join(flag for flag in ("partial", "unfinished") if step[flag])
 
 
 def _count_kinds(recording: Recording) -> dict[str, int]:
@@ -114,7 +124,7 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
         console,
         "steps",
         [
-            (step["number"], step["phase"], duration(step["end_ns"] - step["start_ns"]), _flags(step))
+            (step["number"], step["phase"], duration(step["end_ns"] - step["start_ns"]), step_flags(step))
             for step in facts["steps"]
         ],
         ("number", "phase", "lasted", ""),
@@ -162,7 +172,3 @@ def _listed(counts: Mapping[str, int]) -> str:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items()) or "none"
-
-
-def _flags(step: Mapping[str, Any]) -> str:
-    return ", ".join(flag for flag in ("partial", "unfinished") if step[flag])

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from otel_torchprof.analysis.averages import Averages, AveragesRow, averages
 from otel_torchprof.analysis.modules import ModuleRow, module_tree
+from otel_torchprof.cli_info import describe_steps, step_flags
 from otel_torchprof.cli_input import add_command
 from otel_torchprof.cli_report_counters import json_counters, print_counters
 from otel_torchprof.cli_report_memory import json_memory, print_memory
 from otel_torchprof.cli_report_modules import module_json, module_table
 from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, make_table, size
+from otel_torchprof.errors import TorchprofError
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.importers import load
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
 
 _DEFAULT_LIMIT = 25
+_MAX_STEPS = 5  # above the table; --json has them all
 _SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {
     "self": lambda row: -row.self_ns,
     "total": lambda row: -row.total_ns,
@@ -61,6 +65,13 @@ def add_to(commands: Commands) -> None:
         metavar="N",
         help=f"rows to show, 0 = all (default: {_DEFAULT_LIMIT}, with --json all)",
     )
+    parser.add_argument(
+        "--step",
+        type=_step_number,
+        action="append",
+        metavar="N",
+        help="count only what starts in this step, as the numbers above the table; may be repeated",
+    )
     parser.add_argument("--group-by-shapes", action="store_true", help="a row for each set of input shapes")
     parser.set_defaults(run=run)
 
@@ -71,7 +82,15 @@ def _limit(text: str) -> int:
     return int(text)
 
 
+def _step_number(text: str) -> int:
+    if not text.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a step")
+    return int(text)
+
+
 def run(options: argparse.Namespace) -> int:
+    if options.output is not None and options.step is not None:
+        raise TorchprofError("--step is for the table: in a page the steps are chosen by a click")
     recording, imported = load(options.input)
     if options.output is not None:
         written = write_report(
@@ -79,28 +98,70 @@ def run(options: argparse.Namespace) -> int:
         )
         _print_written(options.output, written, as_json=options.json)
         return 0
-    table = averages(recording, group_by_shapes=options.group_by_shapes)
+    table = averages(recording, options.group_by_shapes, options.step)
     rows = sorted(table.rows, key=_SORT_KEYS[options.sort])
     limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT
     shown = rows[:limit] if limit else rows
-    modules = module_tree(recording).rows
+    # All that is not the table is about the whole recording.
+    is_whole = options.step is None
+    modules = module_tree(recording).rows if is_whole else []
+    steps = describe_steps(recording)
     if options.json:
-        document: dict[str, Any] = {"rows": [_json_row(row) for row in shown], **_totals(table)}
-        document |= {"modules": module_json(modules), **json_counters(recording), **json_memory(recording)}
+        document: dict[str, Any] = {
+            "rows": [_json_row(row) for row in shown],
+            **_totals(table),
+            "steps": steps,
+        }
+        if is_whole:
+            document |= {
+                "modules": module_json(modules),
+                **json_counters(recording),
+                **json_memory(recording),
+            }
         print(json.dumps(document, indent=2))
         return 0
     console = OutputConsole()
+    _print_steps(console, steps, options.step)
     console.print(_make_table(shown, with_shapes=options.group_by_shapes))
     if len(shown) < len(rows):
         console.print(f"... {len(rows) - len(shown)} more names (--limit 0 shows all)")
     totals = _totals(table)
     console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
-    print_memory(console, recording)
-    print_counters(console, recording)
+    if is_whole:
+        print_memory(console, recording)
+        print_counters(console, recording)
     _print_modules(console, modules, limit)
     if recording.drops or recording.problems or imported.problems:
         console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
     return 0
+
+
+def _print_steps(console: OutputConsole, steps: list[dict[str, Any]], wanted: Collection[int] | None) -> None:
+    """The slowest steps of all, or of those wanted; nothing for a recording without steps."""
+    if not steps:
+        return
+    lasted_ns = [step["end_ns"] - step["start_ns"] for step in steps]
+    shown = sorted(
+        (place for place, step in enumerate(steps) if wanted is None or step["number"] in wanted),
+        key=lambda place: -lasted_ns[place],
+    )
+    texts: list[str] = []
+    for place in shown[:_MAX_STEPS]:
+        facts = ", ".join(filter(None, (duration(lasted_ns[place]), step_flags(steps[place]))))
+        texts.append(f"{steps[place]['number']} ({facts})")
+    if len(shown) > len(texts):
+        texts.append(f"{len(shown) - len(texts)} more (--json shows all)")
+    head = f"{len(steps):,} step{'s' if len(steps) != 1 else ''}"
+    if len(steps) > 1:
+        head += f", median {duration(median(lasted_ns))}"
+    if wanted is not None:
+        head += "; in the table only"
+    elif len(steps) > 1:
+        head += "; slowest first"
+    console.print(cell(f"{head}: {', '.join(texts)}"))
+    if wanted is None and len(steps) > 1:
+        console.print(cell(f"(--step {steps[shown[0]]['number']} shows what is in the slowest alone)"))
+    console.print()
 
 
 def _print_modules(console: OutputConsole, modules: list[ModuleRow], limit: int) -> None:

@@ -14,5 +14,9 @@ class RecordingFormatError(TorchprofError, ValueError):
     """A file that is not a recording, or that nothing can be read of."""
 
 
+class UnknownStepError(TorchprofError, ValueError):
+    """A step was asked for that the recording does not have."""
+
+
 class UnreadableInputError(TorchprofError):
     """A file that cannot be read at all, or that is no trace or recording."""

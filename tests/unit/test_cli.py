@@ -47,13 +47,16 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_report_shows_each_name_once_by_self_time(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(tprof)]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == "name calls total self mean share"
-    assert lines[1] == "train 1 10.000 us 5.000 us 10.000 us 47.6%"
-    assert lines[2] == "aten::add 2 5.000 us 3.500 us 2.500 us 33.3%"
-    assert lines[3] == "aten::mul 1 1.500 us 1.500 us 1.500 us 14.3%"
-    assert lines[4] == "[red]evil\\x1b[2J\\x0a 1 500 ns 500 ns 500 ns 4.8%"
-    assert lines[5] == "5 events, 10.500 us of self time"
-    assert len(lines) == 6
+    assert lines == [
+        "1 step: 3 (10.000 us)",
+        "",
+        "name calls total self mean share",
+        "train 1 10.000 us 5.000 us 10.000 us 47.6%",
+        "aten::add 2 5.000 us 3.500 us 2.500 us 33.3%",
+        "aten::mul 1 1.500 us 1.500 us 1.500 us 14.3%",
+        "[red]evil\\x1b[2J\\x0a 1 500 ns 500 ns 500 ns 4.8%",
+        "5 events, 10.500 us of self time",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,63 @@ def test_report_as_json_has_whole_numbers(tprof: Path, capsys: pytest.CaptureFix
         3_500,
         2_500.0,
     )
+
+
+@pytest.fixture
+def steps_tprof(tmp_path: Path) -> Path:
+    """Steps 3 to 9 with one `aten::add` each, step 5 the slowest; nobody finished step 9."""
+    builder = RecordingBuilder()
+    builder.add_track("MainThread")
+    for number in range(3, 10):
+        start_ns = number * 10_000
+        lasted_ns = 9_000 if number == 5 else 1_000 + number
+        flags = StepFlags.HAS_NUMBER | (StepFlags.UNFINISHED if number == 9 else StepFlags(0))
+        builder.add_step(start_ns, start_ns + lasted_ns, number, flags=flags)
+        builder.add_event("aten::add", start_ns, start_ns + lasted_ns // 2)
+    builder.add_event("aten::mul", 200_000, 200_010)
+    path = tmp_path / "steps.tprof"
+    builder.finish().save(path)
+    return path
+
+
+def test_report_shows_the_slowest_steps_first(steps_tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(steps_tprof)]) == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "7 steps, median 1.007 us; slowest first: 5 (9.000 us), 9 (1.009 us, unfinished), 8 (1.008 us), "
+        "7 (1.007 us), 6 (1.006 us), 2 more (--json shows all)",
+        "(--step 5 shows what is in the slowest alone)",
+        "",
+    ]
+    assert cli.main(["report", str(steps_tprof), "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert cli.main(["info", str(steps_tprof), "--json"]) == 0
+    assert steps == json.loads(capsys.readouterr().out)["steps"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "self_ns", "head"),
+    [
+        (["5"], 4_500, "7 steps, median 1.007 us; in the table only: 5 (9.000 us)"),
+        (["4", "5"], 5_002, "7 steps, median 1.007 us; in the table only: 5 (9.000 us), 4 (1.004 us)"),
+    ],
+)
+def test_report_counts_chosen_steps_alone(
+    steps_tprof: Path, numbers: list[str], self_ns: int, head: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [argument for number in numbers for argument in ("--step", number)]
+    assert cli.main(["report", str(steps_tprof), *chosen]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == head
+    assert cli.main(["report", str(steps_tprof), *chosen, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(row["name"], row["calls"]) for row in report["rows"]] == [("aten::add", len(numbers))]
+    assert report["self_ns"] == self_ns
+
+
+def test_a_step_that_is_not_there_is_told_with_those_that_are(
+    steps_tprof: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(steps_tprof), "--step", "12"]) == 2
+    assert capsys.readouterr() == ("", "otel-torchprof: the recording has no step 12: it has 3 to 9\n")
 
 
 def test_info_shows_tracks_and_steps(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +244,7 @@ def test_a_file_without_permission_is_one_line_and_exit_2(
         ["report"],
         ["report", "a", "--sort", "beauty"],
         ["report", "a", "--limit", "-1"],
+        ["report", "a", "--step", "first"],
         ["info", "a", "b"],
         ["replay", "a", "--endpoint", "localhost:4318"],
     ],

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.analysis.profiler_windows import is_profiler_window
+from otel_torchprof.errors import UnknownStepError
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
 
+_MAX_RANGES = 10  # of steps in a message
 _STEP_MARK = "ProfilerStep"
 _NUMBERED_STEP = re.compile(r"(ProfilerStep)#\d+")
 
@@ -76,7 +78,7 @@ def averages(
         group_by_overload: keep overloads such as `aten::add.Tensor` and `aten::add.Scalar` apart.
 
     Raises:
-        ValueError: a step that the recording does not have.
+        UnknownStepError: a step that the recording does not have; it names those that it has.
     """
     native = recording.native
     name, kind, first_row, calls, total_ns, self_ns, *memory, damaged_inputs = native.averages(
@@ -152,10 +154,25 @@ def _step_ranges(recording: Recording, steps: Collection[int] | None) -> list[tu
     if steps is None:
         return None
     wanted = set(steps)
-    missing = wanted - {step.number for step in recording.steps}
+    present = {step.number for step in recording.steps}
+    missing = wanted - present
     if missing:
-        raise ValueError(f"the recording has no step {min(missing)}")
+        raise UnknownStepError(f"the recording has no step {min(missing)}: {_named(present)}")
     return [(step.start_ns, step.end_ns) for step in recording.steps if step.number in wanted]
+
+
+def _named(steps: Collection[int]) -> str:
+    """Numbers of steps as a list of ranges, which is cut where there are many."""
+    ranges: list[list[int]] = []
+    for step in sorted(steps):
+        if ranges and step == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [step]
+        else:
+            ranges.append([step])
+    if not ranges:
+        return "it has no steps"
+    shown = [" to ".join(map(str, ends)) for ends in ranges[:_MAX_RANGES]]
+    return f"it has {', '.join(shown)}{', ...' if len(ranges) > len(shown) else ''}"
 
 
 def _shapes(recording: Recording, row: int) -> Shapes:

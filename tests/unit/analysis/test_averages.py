@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from hypothesis import given
 
 from otel_torchprof.analysis.averages import AveragesRow, averages
+from otel_torchprof.errors import UnknownStepError
 from otel_torchprof.recording import MEMORY_DTYPE, EventKind, Recording, RecordingBuilder
 from tests.support.recordings import recordings
 
@@ -51,7 +54,7 @@ def test_steps_select_what_starts_in_them(training: Recording) -> None:
     assert [row.calls for row in averages(training, steps=[1]).rows] == [1, 2, 1]
     assert averages(training, steps=[]).rows == []
     assert averages(training, steps=[0, 1]).rows == averages(training).rows
-    with pytest.raises(ValueError, match="the recording has no step 7"):
+    with pytest.raises(ValueError, match=r"the recording has no step 7: it has 0 to 1$"):
         averages(training, steps=[0, 7])
 
 
@@ -87,6 +90,25 @@ def test_marks_of_steps_are_one_name(by_shapes: bool, with_memory: bool) -> None
     if with_memory:
         assert [row.host_bytes for row in table.rows] == [192, 192, 0, 0, 0]
         assert [row.self_host_bytes for row in table.rows] == [0, 192, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "named"),
+    [
+        ([], "it has no steps"),
+        ([4], "it has 4"),
+        ([4, 5, 6, 9, 11, 12], "it has 4 to 6, 9, 11 to 12"),
+        (range(0, 40, 2), "it has 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ..."),
+    ],
+)
+def test_a_missing_step_is_told_with_those_that_are_there(numbers: Iterable[int], named: str) -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    for number in numbers:
+        builder.add_step(number * 10, number * 10 + 5, number)
+    with pytest.raises(UnknownStepError) as told:
+        averages(builder.finish(), steps=[77])
+    assert str(told.value) == f"the recording has no step 77: {named}"
 
 
 def test_rows_by_shape_say_the_shapes() -> None:
