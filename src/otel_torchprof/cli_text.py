@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 4096
 # What a name keeps where nothing narrower asks for less: templates and stacks may have any length.
 _MAX_NAME_WIDTH = 1000
+_GAP = 2  # between the columns of a table
 _MIN_NAME_WIDTH = 16  # below this a name says nothing: a terminal wraps the line rather
 
 
@@ -30,9 +31,15 @@ class OutputConsole(Console):
         super().__init__(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As `Console.print`; what is read by a program has no blanks that only fill a column."""
+        """As `Console.print`, but numbers are never cut: a terminal too narrow for them wraps the line.
+
+        What is read by a program has no blanks that only fill a column.
+        """
+        for table in objects:
+            if isinstance(table, Table):
+                _keep_whole(table, self.width)
         if self.is_terminal:
-            super().print(*objects, **options)
+            super().print(*objects, **{"crop": False, **options})
             return
         with self.capture() as captured:
             super().print(*objects, **options)
@@ -40,6 +47,16 @@ class OutputConsole(Console):
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
+
+
+def _keep_whole(table: Table, width: int) -> None:
+    """Makes a table wider than `width` rather than cut a column that does not wrap, or lose one that does."""
+    for column in table.columns:
+        if column.no_wrap:
+            column.min_width = max(cell_len(str(text)) for text in (column.header, *column.cells))
+    least = sum(column.min_width or 1 for column in table.columns) + _GAP * (len(table.columns) - 1)
+    if least > width:
+        table.width = least
 
 
 def printable(text: str) -> str:
@@ -90,7 +107,7 @@ class NameCell:
 
 def make_table(names: Sequence[object], numbers: Sequence[object], *, title: str | None = None) -> Table:
     """A table of columns with names, which give way where the terminal is narrow, and of whole numbers."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for heading in names:
         table.add_column(cell(heading), overflow="fold", min_width=_MIN_NAME_WIDTH)
     for heading in numbers:
