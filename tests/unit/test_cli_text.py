@@ -143,7 +143,7 @@ def test_in_a_terminal_names_give_way_and_numbers_do_not(
     lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
     assert len(lines) == 3
     assert max(map(len, lines)) == line_width
-    assert lines[1].startswith("void at::")
+    assert lines[1].startswith("void at:")
     assert ">(int)  1,000  123.456 ms  12.345 ms" in lines[1]
     assert "…" in lines[1]
     assert "…" not in lines[2]
