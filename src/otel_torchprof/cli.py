@@ -30,6 +30,8 @@ class _Parser(argparse.ArgumentParser):
     """Says what was wrong in one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments: ") and " -" not in message:
+            message += "; one input at a time: a loop of the shell, or convert, takes several"
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 

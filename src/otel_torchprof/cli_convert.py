@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from otel_torchprof.cli_progress import progress_bar
 from otel_torchprof.cli_text import OutputConsole, cell, printable, size
-from otel_torchprof.errors import TorchprofError, UnreadableInputError
+from otel_torchprof.errors import NothingToWriteError, TorchprofError, UnreadableInputError
 from otel_torchprof.exporters import exporter_names, find_exporter, format_of_path
 from otel_torchprof.importers import load
 
@@ -64,14 +64,14 @@ def run(options: argparse.Namespace) -> int:
             progress.update(task, description=printable(source.name))
             try:
                 done.append(_convert(source, target, format_name))
-            except UnreadableInputError as error:
+            except (UnreadableInputError, NothingToWriteError) as error:
                 if len(pairs) == 1:
                     raise
                 failures.append(str(error))
             progress.advance(task)
     _print(done, failures, as_json=options.json)
     if failures:
-        raise UnreadableInputError(f"{len(failures)} of {len(pairs)} inputs cannot be read: {failures[0]}")
+        raise TorchprofError(f"{len(failures)} of {len(pairs)} inputs cannot be converted: {failures[0]}")
     return 0
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
 
 _DEFAULT_LIMIT = 25
+_PAGE_SUFFIXES = (".html", ".htm")
 _MAX_STEPS = 5  # above the table; --json has them all
 _SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {
     "self": lambda row: -row.self_ns,
@@ -91,6 +92,10 @@ def _step_number(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     if options.output is not None and options.step is not None:
         raise TorchprofError("--step is for the table: in a page the steps are chosen by a click")
+    if options.output is not None and options.output.suffix.lower() not in _PAGE_SUFFIXES:
+        raise TorchprofError(
+            f"{options.output} is no name for a page: end it in .html; convert writes other formats"
+        )
     recording, imported = load(options.input)
     if options.output is not None:
         written = write_report(

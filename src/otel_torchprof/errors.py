@@ -14,6 +14,10 @@ class RecordingFormatError(TorchprofError, ValueError):
     """A file that is not a recording, or that nothing can be read of."""
 
 
+class NothingToWriteError(TorchprofError):
+    """A recording holds nothing of what a format is about."""
+
+
 class UnknownStepError(TorchprofError, ValueError):
     """A step was asked for that the recording does not have."""
 

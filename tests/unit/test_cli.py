@@ -196,6 +196,23 @@ def test_a_damaged_recording_is_shown_with_its_problems(
     assert "incomplete: otel-torchprof info says" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["run.pdf", "run", "run.html.gz", "run.json"])
+def test_a_page_is_written_as_html_or_not_at_all(
+    tprof: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tprof.with_name(name)
+    assert cli.main(["report", str(tprof), "-o", str(page)]) == 2
+    said = f"{page} is no name for a page: end it in .html; convert writes other formats"
+    assert capsys.readouterr() == ("", f"otel-torchprof: {said}\n")
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("name", ["run.html", "run.htm", "RUN.HTML"])
+def test_a_page_may_have_any_name_of_html(tprof: Path, name: str) -> None:
+    assert cli.main(["report", str(tprof), "-o", str(tprof.with_name(name))]) == 0
+    assert tprof.with_name(name).read_bytes().startswith(b"<!doctype html>")
+
+
 def test_info_reads_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace = tmp_path / "trace.json"
     trace.write_text(
@@ -220,7 +237,10 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(command: str, tmp_path: Path
     empty = tmp_path / "empty.tprof"
     empty.touch()
     assert str(tmp_path / "gone.tprof") in one_line(run(command, tmp_path / "gone.tprof"))
-    assert str(tmp_path) in one_line(run(command, tmp_path))
+    assert f"{tmp_path} is a folder: name a file in it" in one_line(run(command, tmp_path))
+    assert "one input at a time: a loop of the shell, or convert, takes several" in one_line(
+        run(command, text, empty)
+    )
     assert "otel-torchprof: " in one_line(run(command, text))
     assert "otel-torchprof: " in one_line(run(command, empty))
 

@@ -129,7 +129,9 @@ def _open_regular(path: Path) -> BinaryIO:
         raise UnreadableInputError(f"{path} cannot be read: {os.strerror(error.errno or 0)}") from None
     except ValueError as error:
         raise UnreadableInputError(f"{path!s} is no path: {error}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise UnreadableInputError(f"{path} is not a file")
+        what = "is a folder: name a file in it" if stat.S_ISDIR(mode) else "is not a file"
+        raise UnreadableInputError(f"{path} {what}")
     return os.fdopen(descriptor, "rb")

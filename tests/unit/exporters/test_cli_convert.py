@@ -73,7 +73,7 @@ def test_of_several_inputs_the_readable_ones_are_converted(
     output = capsys.readouterr()
     assert [item["input"] for item in json.loads(output.out)["converted"]] == [str(recording_path)]
     assert output.err == (
-        f"otel-torchprof: 1 of 2 inputs cannot be read: {tmp_path / 'bad.tprof'} is empty\n"
+        f"otel-torchprof: 1 of 2 inputs cannot be converted: {tmp_path / 'bad.tprof'} is empty\n"
     )
 
 

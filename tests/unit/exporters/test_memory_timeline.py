@@ -13,7 +13,7 @@ import pytest
 
 from otel_torchprof.analysis.memory import Category
 from otel_torchprof.cli import main
-from otel_torchprof.errors import TorchprofError
+from otel_torchprof.errors import NothingToWriteError, TorchprofError
 from otel_torchprof.exporters import export, format_of_path
 from otel_torchprof.importers import load
 from otel_torchprof.recording import Recording
@@ -66,12 +66,11 @@ def test_what_was_there_before_has_no_time(recording_of: Make, tmp_path: Path) -
     assert json.loads((tmp_path / "t.json").read_text())[1][-1] == [0] * 9
 
 
-def test_a_recording_without_memory_gives_empty_files(tmp_path: Path) -> None:
-    empty: dict[str, list[object]] = {"t.json": [[], []], "t.raw.json": []}
-    for name, expected in empty.items():
+@pytest.mark.parametrize("name", ["t.html", "t.json", "t.json.gz", "t.raw.json"])
+def test_of_a_recording_without_memory_nothing_is_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NothingToWriteError, match="no memory recorded"):
         export(Recording.empty(), tmp_path / name, "memory-timeline")
-        assert json.loads((tmp_path / name).read_text()) == expected
-    export(Recording.empty(), tmp_path / "t.html", "memory-timeline")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command_line_says_that_there_is_no_memory(
@@ -79,8 +78,10 @@ def test_the_command_line_says_that_there_is_no_memory(
 ) -> None:
     Recording.empty().save(tmp_path / "empty.tprof")
     page = tmp_path / "out.memory.html"
-    assert main(["convert", str(tmp_path / "empty.tprof"), str(page)]) == 0
-    assert f"{page}: memory-timeline, nothing of it in the input, " in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "empty.tprof"), str(page)]) == 2
+    said = f"otel-torchprof: {page} is not written: no memory recorded (profile_memory records it)\n"
+    assert capsys.readouterr() == ("", said)
+    assert not page.exists()
 
 
 @pytest.mark.parametrize("name", ["t.txt", "t.html.gz", "t"])

@@ -33,7 +33,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert (
         refusal(tmp_path / "missing") == f"{tmp_path / 'missing'} cannot be read: No such file or directory"
     )
-    assert refusal(tmp_path) == f"{tmp_path} is not a file"
+    assert refusal(tmp_path) == f"{tmp_path} is a folder: name a file in it"
     os.mkfifo(tmp_path / "pipe")
     assert refusal(tmp_path / "pipe") == f"{tmp_path / 'pipe'} is not a file"
     with socket.socket(socket.AF_UNIX) as server:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from otel_torchprof.analysis.memory import MemoryProfile
-from otel_torchprof.errors import TorchprofError
+from otel_torchprof.errors import NothingToWriteError, TorchprofError
 from otel_torchprof.exporters.memory_timeline.page import write_page
 from otel_torchprof.exporters.memory_timeline.torch_json import write_raw, write_totals
 from otel_torchprof.recording import Recording
@@ -32,15 +32,19 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
 
     Raises:
         TorchprofError: the name of the file does not tell the form.
+        NothingToWriteError: the recording has no memory.
     """
     name = path.name.lower().removesuffix(".gz")
-    if name.endswith(".html") and not path.name.lower().endswith(".gz"):
+    is_page = name.endswith(".html") and not path.name.lower().endswith(".gz")
+    if not is_page and not name.endswith(".json"):
+        raise TorchprofError(
+            f"{path.name!r} does not tell the form: end it in .html, .json[.gz] or .raw.json[.gz]"
+        )
+    if not len(recording.memory):
+        raise NothingToWriteError(f"{path} is not written: no memory recorded (profile_memory records it)")
+    if is_page:
         return write_page(recording, path)
     devices = MemoryProfile(recording).devices
     if name.endswith(".raw.json"):
         return write_raw(devices, path)
-    if name.endswith(".json"):
-        return write_totals(devices, path)
-    raise TorchprofError(
-        f"{path.name!r} does not tell the form: end it in .html, .json[.gz] or .raw.json[.gz]"
-    )
+    return write_totals(devices, path)
