@@ -9,6 +9,7 @@
 #include "core/inputs_encoding.h"
 #include "core/json_scanner.h"
 #include "core/side_table_order.h"
+#include "core/step_phases.h"
 
 namespace torchprof {
 namespace {
@@ -181,6 +182,7 @@ Recording RecordingBuilder::finish() {
   order_recording(recording);
   std::stable_sort(recording.steps.begin(), recording.steps.end(),
                    [](const Step& a, const Step& b) { return a.start_ns < b.start_ns; });
+  find_step_phases(recording);
   recording.clock_start = {.ticks = static_cast<std::uint64_t>(recording.start_ns),
                            .realtime_ns = recording.start_ns,
                            .monotonic_ns = 0};

@@ -14,6 +14,7 @@
 #include "core/problems.h"
 #include "core/side_table_order.h"
 #include "core/side_table_reader.h"
+#include "core/step_phases.h"
 #include "core/step_reader.h"
 #include "core/string_reader.h"
 #include "core/tensor_roles.h"
@@ -124,6 +125,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.end_ns = times.last_ns();
   const std::vector<std::uint64_t> new_rows = events.finish(recording.end_ns);
   recording.events = events.take();
+  find_step_phases(recording);
   recording.tracks = tracks.take();
   recording.devices = std::move(side_tables.devices);
   recording.counters = std::move(side_tables.counters);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +116,40 @@ def test_steps_and_tracks() -> None:
     assert not recording.steps[0].context.is_valid
     (track,) = recording.tracks
     assert (track.name, track.kind, track.thread_id, track.device) == ("stream 7", TrackKind.STREAM, 7, 0)
+
+
+BACKWARD = 1  # at::RecordScope::BACKWARD_FUNCTION
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "phase"),
+    [
+        ("AddBackward0", {"scope": BACKWARD}, StepPhase.TRAIN),
+        ("autograd::engine::evaluate_function: AddBackward0", {}, StepPhase.TRAIN),
+        ("AddBackward0", {"forward_thread": 1}, StepPhase.TRAIN),
+        ("autograd::engine::evaluate_function: AddBackward0", {"kind": EventKind.KERNEL}, StepPhase.UNKNOWN),
+        ("aten::add", {"sequence": 3}, StepPhase.UNKNOWN),
+    ],
+)
+def test_a_step_in_which_a_backward_began_is_of_training(
+    name: str, fields: dict[str, Any], phase: StepPhase, tmp_path: Path
+) -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    builder.add_track()
+    builder.add_step(0, 10, 1)
+    builder.add_step(10, 20, 2)
+    builder.add_step(20, 30, 3, phase=StepPhase.EVAL)
+    builder.add_step(30, 40, 4)
+    builder.add_event(name, 10, 25, track=1, **fields)
+    builder.add_event(name, 20, 25, track=1, **fields)
+    builder.add_event(name, 40, 45, track=1, **fields)
+    recording = builder.finish()
+    expected = [StepPhase.UNKNOWN, phase, StepPhase.EVAL, StepPhase.UNKNOWN]
+    assert [step.phase for step in recording.steps] == expected
+    path = tmp_path / "run.tprof"
+    recording.save(path)
+    assert [step.phase for step in Recording.open(path).steps] == expected
 
 
 def test_later_metadata_wins() -> None:
