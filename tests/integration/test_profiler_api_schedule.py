@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,13 @@ import torch.profiler
 
 import otel_torchprof
 from otel_torchprof import Recording
-from otel_torchprof.profiler import ProfilerAction, ProfilerActivity, profile, schedule
+from otel_torchprof.profiler import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    schedule,
+    supported_activities,
+)
 
 CPU = [ProfilerActivity.CPU]
 
@@ -263,7 +270,13 @@ def test_what_begins_while_collection_is_off_is_left_out() -> None:
 
 
 def test_without_the_cpu_nothing_of_it_is_shown() -> None:
-    with profile(activities=[ProfilerActivity.CUDA]) as prof:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        prof = profile(activities=[ProfilerActivity.CUDA])
+    told = "CUDA is not available here: no device work is recorded"
+    is_missing = ProfilerActivity.CUDA not in supported_activities()
+    assert [(str(one.message), one.filename) for one in said] == [(told, __file__)] * is_missing
+    with prof:
         torch.ones(2).cos()
     assert list(prof.events()) == []
 

@@ -95,8 +95,14 @@ def test_every_documented_key_sorts(key: str) -> None:
 
 
 def test_an_unknown_key_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="nonsense"):
-        record().key_averages().table(sort_by="nonsense")
+    prof = record()
+    for events in (prof.key_averages(), prof.events()):
+        with pytest.raises(
+            AttributeError, match="no attribute 'self_cpu_tme_total': sort_by is one of"
+        ) as told:
+            events.table(sort_by="self_cpu_tme_total")
+        for key in str(told.value).partition("one of ")[2].split(", "):
+            assert "aten::addmm" in events.table(sort_by=key)
 
 
 def test_only_top_level_events_on_request() -> None:

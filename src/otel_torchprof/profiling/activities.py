@@ -43,6 +43,17 @@ def parse_activities(activities: Iterable[Any]) -> tuple[set[Any], dict[Any, set
     return parsed, filters
 
 
+def warn_of_missing(activities: set[Any]) -> None:
+    """Warns once of activities that this torch, on this machine, has none of."""
+    missing = {str(activity).rpartition(".")[2] for activity in activities - supported_activities()}
+    if missing:
+        warnings.warn(
+            f"{', '.join(sorted(missing))} is not available here: no device work is recorded",
+            UserWarning,
+            stacklevel=4,  # who made the profile
+        )
+
+
 def with_use_cuda(activities: Iterable[Any] | None, use_cuda: bool) -> list[Any]:
     """Applies torch's deprecated `use_cuda` to activities."""
     from torch.autograd import ProfilerActivity

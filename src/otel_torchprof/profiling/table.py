@@ -7,6 +7,12 @@ from typing import Any, NamedTuple
 
 from otel_torchprof.profiling.units import flops_unit, format_memory, format_share, format_time
 
+# What tables are sorted by; any other attribute that has an order will do.
+SORT_KEYS = (
+    "cpu_time", "cpu_time_total", "self_cpu_time_total", "device_time", "device_time_total",
+    "self_device_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage",
+    "self_device_memory_usage", "count",
+)  # fmt: skip
 _NUMBER_WIDTH = 12
 _GAP = "  "
 _DEVICE_WORDS = ("cuda", "xpu", "privateuse1")
@@ -53,12 +59,17 @@ def make_table(
         sort_by: an attribute, greatest first; None keeps the order.
 
     Raises:
-        AttributeError: there is no attribute `sort_by`.
+        AttributeError: there is no attribute `sort_by`; it names those to sort by.
     """
     if not events:
         return ""
     if sort_by is not None:
         attribute = device_attribute(sort_by)
+        if not hasattr(events[0], attribute):
+            raise AttributeError(
+                f"{type(events[0]).__name__!r} object has no attribute {sort_by!r}: "
+                f"sort_by is one of {', '.join(SORT_KEYS)}"
+            )
         events = sorted(events, key=lambda event: getattr(event, attribute), reverse=True)
     shown = _shown(events, limits)
     columns = _columns(shown, totals, limits, with_memory=with_memory, with_flops=with_flops)

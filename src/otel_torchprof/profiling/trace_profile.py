@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from otel_torchprof.profiling.activities import device_of, has_cpu, parse_activities, supported_activities
+from otel_torchprof.profiling.activities import (
+    device_of,
+    has_cpu,
+    parse_activities,
+    supported_activities,
+    warn_of_missing,
+)
 from otel_torchprof.profiling.event_rows import PYTHON_KINDS, ViewOptions
 from otel_torchprof.profiling.recorders import Fallback, Recorder, RecorderChoice
 from otel_torchprof.profiling.results import Results
@@ -76,6 +82,7 @@ class TraceProfile:
             self._activities, self.activity_filters = parse_activities(activities)
             if not self._activities:
                 raise AssertionError("No valid profiler activities found")
+            warn_of_missing(self._activities)
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
