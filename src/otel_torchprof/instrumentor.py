@@ -189,9 +189,15 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
 
     def _at_exit(self) -> None:
         runtime, self._runtime = self._runtime, None
-        self._sink = None
-        if runtime is not None and not runtime.shutdown(EXIT_TIMEOUT_S):
-            _logger.warning("otel-torchprof: not all recorded steps were sent within %g s", EXIT_TIMEOUT_S)
+        sink, self._sink = self._sink, None
+        if runtime is not None and sink is not None and not runtime.shutdown(EXIT_TIMEOUT_S):
+            _logger.warning(
+                "otel-torchprof: not all recorded steps were sent within %g s (%s); "
+                "OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
+                "OTEL_TRACES_EXPORTER=otlp_file writes them to a file instead",
+                EXIT_TIMEOUT_S,
+                sink.last_failure or "no answer yet",
+            )
 
     def _after_fork_in_child(self) -> None:
         if self._runtime is not None:

@@ -64,6 +64,11 @@ class ExportWork(Protocol):
 class Destination(Protocol):
     """One place that all work goes to. What its methods raise is a fault of the work, not of the place."""
 
+    @property
+    def address(self) -> str:
+        """The place, fit for a log."""
+        ...
+
     def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         """What became of the spans, which is counted already."""
         ...
@@ -82,6 +87,11 @@ class RequestDestination:
         self.sender = sender
         self._counters = counters
         self._log = ReasonLog(_logger)
+
+    @property
+    def address(self) -> str:
+        """See `Destination.address`."""
+        return self.sender.address
 
     def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         unreachable_in_a_row = 0
@@ -128,6 +138,11 @@ class ExporterDestination:
         self._counters = counters
         self._log = ReasonLog(_logger)
         self._cancelled = False
+
+    @property
+    def address(self) -> str:
+        """See `Destination.address`."""
+        return type(self.exporter).__name__
 
     def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         spans = work.spans()  # planned natively, without the GIL

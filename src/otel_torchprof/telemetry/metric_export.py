@@ -142,7 +142,11 @@ class MetricExport:
             for stream in self._streams or ():
                 stream.close()
             self._wait_until_closed(_CANCEL_GRACE_S)
-            self._log.warn("shutdown", f"the last metrics were not exported within {timeout_s:.1f} s")
+            self._log.warn(
+                "shutdown",
+                f"the last metrics were not exported within {timeout_s:.1f} s ({self._last_failure()}); "
+                "OTEL_EXPORTER_OTLP_ENDPOINT says where to send, OTEL_METRICS_EXPORTER=none sends none",
+            )
             return False
         else:
             worker.join(_CANCEL_GRACE_S)  # it has nothing more to do
@@ -209,6 +213,9 @@ class MetricExport:
                 self._log.warn("exporters", f"metrics are not exported: {type(error).__name__}: {error}")
                 self._streams = []
         return self._streams
+
+    def _last_failure(self) -> str:
+        return next((one.last_failure for one in self._streams or () if one.last_failure), "no answer yet")
 
     def _wait_until_closed(self, timeout_s: float) -> bool:
         with self._changed:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +14,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 from otel_torchprof.telemetry.exporter_logs import kept_logs
 from otel_torchprof.telemetry.metric_data import preferences_of, to_metrics_data
 from otel_torchprof.telemetry.metric_differences import Differences
+from otel_torchprof.telemetry.otlp_config import redact, secrets_of
 from otel_torchprof.telemetry.reason_log import ReasonLog
 
 if TYPE_CHECKING:
@@ -24,6 +27,9 @@ _logger = logging.getLogger(__name__)
 
 # Older exporters wait as long as this for an export in progress before they end it.
 _SHUTDOWN_TIMEOUT_MS = 250.0
+# The SDK's exporters say at length what they did before they come to the cause.
+_MAX_FAILURE_CHARS = 400
+_RETRY = re.compile(r",? retrying in [\d.]+s\.?")
 
 
 class MetricStream:
@@ -42,12 +48,16 @@ class MetricStream:
         self._log = ReasonLog(_logger)
         self._close_lock = threading.RLock()
         self._closed = False
+        # Why the last export did not arrive, fit for a log; empty where it did.
+        self.last_failure = ""
 
     def export(
         self, families: Sequence[MetricFamily], resource: Resource, collected_ns: int, timeout_s: float
     ) -> bool:
         """Export `families`, collected at `collected_ns`; False when they did not arrive."""
         cause = self._try(families, resource, collected_ns, timeout_s)
+        if cause is None:
+            self.last_failure = ""
         if cause is not None and not self._closed:
             self._log.warn("failed", f"metrics not exported by {type(self.exporter).__name__}: {cause}")
         return cause is None
@@ -81,4 +91,8 @@ class MetricStream:
                 return None
         except Exception as error:
             return f"{type(error).__name__}: {error}"
-        return messages[-1] if messages else f"export returned {result}"
+        if not messages:
+            return f"export returned {result}"
+        # The first says what is wrong, the last what became of it: for one that was ended, only that it was.
+        self.last_failure = redact(_RETRY.sub(".", messages[0]), secrets_of(os.environ), _MAX_FAILURE_CHARS)
+        return messages[-1]

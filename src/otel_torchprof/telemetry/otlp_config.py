@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -28,6 +28,7 @@ _DEFAULT_ENDPOINT: Mapping[Protocol, str] = {
     "http/protobuf": "http://localhost:4318",
 }
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_CREDENTIALS = re.compile(r"//[^/@\s]*@")
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _MAX_QUOTED_CHARS = 200
 
@@ -49,18 +50,33 @@ class OtlpConfig:
 
     def redact(self, text: str) -> str:
         """`text` from outside, fit for a log: one printable line, short, without our header values."""
-        for _, value in self.headers:
-            # "Bearer abc": a server may well quote the token alone.
-            for secret in (value, value.rpartition(" ")[2]):
-                if len(secret) >= 4:
-                    text = text.replace(secret, "***")
-        text = _UNPRINTABLE.sub(" ", text)
-        return text if len(text) <= _MAX_QUOTED_CHARS else text[: _MAX_QUOTED_CHARS - 3] + "..."
+        return redact(text, [value for _, value in self.headers])
 
     @property
     def display_endpoint(self) -> str:
         """The endpoint without user name and password, for log lines."""
-        return re.sub(r"//[^/@]*@", "//", self.endpoint)
+        return _CREDENTIALS.sub("//", self.endpoint)
+
+
+def redact(text: str, secrets: Iterable[str], max_chars: int = _MAX_QUOTED_CHARS) -> str:
+    """`text` from outside, fit for a log: one printable line, short, without `secrets` and users of URLs."""
+    for value in secrets:
+        # "Bearer abc": a server may well quote the token alone.
+        for secret in (value, value.rpartition(" ")[2]):
+            if len(secret) >= 4:
+                text = text.replace(secret, "***")
+    text = _UNPRINTABLE.sub(" ", _CREDENTIALS.sub("//", text))
+    return text if len(text) <= max_chars else text[: max_chars - 3] + "..."
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """The values of the headers that the OTLP exporters of all signals are told to send."""
+    return [
+        unquote(item.partition("=")[2]).strip()
+        for name, text in environ.items()
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("HEADERS")
+        for item in text.split(",")
+    ]
 
 
 def read_otlp_config(environ: Mapping[str, str], protocol: Protocol) -> OtlpConfig:

@@ -59,6 +59,11 @@ class OtlpFileSender:
         """Append a request that is not encoded yet."""
         return self._append(lambda: request, spans, None)
 
+    @property
+    def address(self) -> str:
+        """See `RequestSender.address`."""
+        return str(self.path)
+
     def cancel(self) -> None:
         """See `RequestSender.cancel`."""
         self._cancelled = True
@@ -88,7 +93,7 @@ class OtlpFileSender:
             FILE_ERROR,
             f"spans not written to {self.path} (set by {OTEL_PYTHON_TORCHPROF_OTLP_FILE}): {cause}",
         )
-        return SendResult.dropped(FILE_ERROR, spans)
+        return SendResult.dropped(FILE_ERROR, spans, cause)
 
 
 class OtlpFileSpanExporter(SpanExporter):

@@ -18,6 +18,7 @@ from otel_torchprof.telemetry.otlp_sender import (
     Unusable,
     parse_partial_success,
 )
+from otel_torchprof.telemetry.reachability import connection_failure
 from otel_torchprof.telemetry.send_result import REFUSED, SHUT_DOWN, TIMEOUT, TLS, UNAVAILABLE, SendResult
 
 _SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -124,7 +125,7 @@ class OtlpGrpcSender(OtlpSender[_Connection]):
             except (grpc.RpcError, ValueError) as error:
                 # ValueError: a call on a channel that `cancel` has closed.
                 if self._cancelled.is_set():
-                    return SendResult.dropped(SHUT_DOWN, spans)
+                    return SendResult.dropped(SHUT_DOWN, spans, self._why_no_answer())
                 if not isinstance(error, grpc.RpcError):
                     raise
                 delay_s = self._delay_before_retry(error)
@@ -148,11 +149,15 @@ class OtlpGrpcSender(OtlpSender[_Connection]):
             return None if delay_s is None else max(delay_s, _MIN_DELAY_S)
         return None
 
+    def _why_no_answer(self) -> str:
+        """What the channel does not tell while it retries."""
+        return connection_failure(self.config.endpoint) or "no answer in time"
+
     def _failed(self, error: grpc.RpcError, spans: int) -> SendResult:
         code, details = error.code(), error.details() or ""
         cause = f"{code.name}: {details}"
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return self._drop(TIMEOUT, spans, cause)
+            return self._drop(TIMEOUT, spans, f"{code.name}: {self._why_no_answer()}")
         if code is grpc.StatusCode.UNAVAILABLE and not self.config.insecure and _TLS_TEXT.search(details):
             return self._drop(TLS, spans, cause)
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED, grpc.StatusCode.OUT_OF_RANGE):

@@ -146,7 +146,7 @@ class OtlpHttpSender(OtlpSender[urllib3.PoolManager]):
             if self._clock() + delay_s >= deadline:
                 return self._drop(UNAVAILABLE, spans, f"{cause}; no time is left for another try")
             if not self._wait(delay_s):
-                return SendResult.dropped(SHUT_DOWN, spans)
+                return SendResult.dropped(SHUT_DOWN, spans, self.config.redact(cause))
 
     def _url_and_headers(self) -> tuple[str, dict[str, str]]:
         url, credentials = _without_credentials(self.config.endpoint)

@@ -81,6 +81,11 @@ class OtlpSender(ABC, Generic[ConnectionT]):
         self._connection: ConnectionT | None = None
         self._start_unconnected()
 
+    @property
+    def address(self) -> str:
+        """See `RequestSender.address`."""
+        return self.config.display_endpoint
+
     def send(self, payload: bytes, spans: int, *, timeout_s: float | None = None) -> SendResult:
         """Deliver `payload`, which holds `spans` spans; see `RequestSender.send`."""
         if self._pid != os.getpid():

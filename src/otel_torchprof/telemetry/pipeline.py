@@ -66,6 +66,8 @@ class ExportPipeline:
         self._closed = False
         self._left_behind = 0
         self._deadline: float | None = None
+        # The address and the cause where an export failed last; fit for a log.
+        self.last_failure = ""
         self._start_empty()
         rebuild_after_fork(self)
 
@@ -205,7 +207,10 @@ class ExportPipeline:
         with suppress_instrumentation():  # sending spans must not make spans
             for destination in self._destinations:
                 try:
-                    arrived |= destination.export(work, time_left).complete
+                    result = destination.export(work, time_left)
+                    arrived |= result.complete
+                    if result.cause and not result.complete:
+                        self.last_failure = f"{destination.address}: {result.cause}"
                 except Exception as error:
                     failed = True
                     what = f"{type(error).__name__}: {error}"

@@ -65,6 +65,11 @@ class SendResult:
 class RequestSender(Protocol):
     """Takes encoded `ExportTraceServiceRequest`s. Nothing of it raises."""
 
+    @property
+    def address(self) -> str:
+        """Where to, fit for a log."""
+        ...
+
     def send(self, payload: bytes, spans: int, *, timeout_s: float | None = None) -> SendResult:
         """Deliver `payload`, which holds `spans` spans, in `timeout_s` or the configured time if shorter."""
         ...

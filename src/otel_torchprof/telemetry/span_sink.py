@@ -104,6 +104,11 @@ class SpanSink:
         """Send what is queued and close; False when not all went out within `timeout_s`. Idempotent."""
         return self._pipeline.shutdown(timeout_s)
 
+    @property
+    def last_failure(self) -> str:
+        """Address and cause where spans did not arrive last; empty where they always did."""
+        return self._pipeline.last_failure
+
     def roots(self, recording: Recording, unsampled_steps: Set[int]) -> list[Root]:
         """The roots of the spans of `recording`; on the export thread, one recording after the other."""
         from otel_torchprof.spans import RootLink, roots_from_steps

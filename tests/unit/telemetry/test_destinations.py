@@ -19,6 +19,8 @@ RESOURCE = Resource({"service.name": "train.py"})
 
 
 class ScriptedSender:
+    address = "nowhere:4317"
+
     def __init__(self, *results: SendResult) -> None:
         self.results = list(results)
         self.timeouts: list[float | None] = []

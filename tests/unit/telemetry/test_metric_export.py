@@ -13,6 +13,7 @@ from opentelemetry.sdk.resources import Resource
 
 from otel_torchprof.metrics.families import MetricFamily
 from otel_torchprof.semconv_metrics import OP_CALLS
+from otel_torchprof.telemetry import metric_export
 from otel_torchprof.telemetry.metric_export import MetricExport
 from tests.support.metric_families import KeepingExporter, metrics_of, op_calls
 
@@ -214,6 +215,39 @@ def test_what_exporters_log_for_us_is_said_once_and_for_others_always(
     assert [record.message for record in caplog.records] == [
         "otel-torchprof: metrics not exported by LoggingExporter: Failed to export metrics to nowhere",
         "Failed to export metrics to nowhere",
+    ]
+
+
+class RetryingExporter(KeepingExporter):
+    """Retries, as the SDK's OTLP exporters do, until it is shut down."""
+
+    def export(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+        log = logging.getLogger(__name__)
+        log.warning("Transient error at http://user:pass@nowhere, retrying in 1.04s. Cause: no s3cret token")
+        result = super().export(*args, **kwargs)  # type: ignore[arg-type]
+        log.warning("Shutdown in progress, aborting retry.")
+        return result
+
+
+def test_what_was_not_exported_at_the_end_is_said_with_the_cause_and_no_secret(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "opentelemetry.exporter.made_up"
+    monkeypatch.setattr(RetryingExporter, "__module__", name)
+    monkeypatch.setitem(globals(), "__name__", name)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "a=b,authorization=Bearer%20s3cret")
+    exporter = RetryingExporter()
+    exporter.fails = True
+    exporter.gate.clear()  # opened by its shutdown alone
+    monkeypatch.setattr(metric_export, "_CANCEL_GRACE_S", LONG_S)
+    export = make_export(exporter, interval_s=0.001)
+    export.start()
+    exporter.wait_for_tries(1)
+    assert not export.shutdown(0.05)
+    assert [record.message for record in caplog.records] == [
+        "otel-torchprof: the last metrics were not exported within 0.1 s (Transient error at http://nowhere. "
+        "Cause: no *** token); OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
+        "OTEL_METRICS_EXPORTER=none sends none"
     ]
 
 

@@ -35,6 +35,10 @@ class RecordingDestination:
         self.result = SendResult(delivered=2)
         self._deaf = deaf
 
+    @property
+    def address(self) -> str:
+        return "nowhere:4317"
+
     def export(self, work: ExportWork, time_left: TimeLeft) -> SendResult:
         self.thread_names.append(threading.current_thread().name)
         self.instrumented.append(is_instrumentation_enabled())
@@ -216,6 +220,19 @@ def test_work_is_told_when_all_its_spans_arrived(results: list[SendResult], deli
     pipeline.submit(work)
     assert pipeline.shutdown(LONG_S)
     assert work.deliveries == deliveries
+
+
+def test_it_remembers_where_and_why_spans_did_not_arrive() -> None:
+    destination = RecordingDestination()
+    pipeline = make_pipeline(destination)
+    refused = SendResult.dropped("unavailable", 2, "Connection refused")
+    for result in (SendResult(delivered=2), refused, SendResult.dropped("shut_down", 2)):
+        destination.result = result
+        pipeline.submit(HandMadeWork())
+        assert pipeline.flush(LONG_S)
+        expected = "" if result.delivered else "nowhere:4317: Connection refused"
+        assert pipeline.last_failure == expected
+    pipeline.shutdown(LONG_S)
 
 
 def test_a_program_ends_though_its_exporter_never_does() -> None:
