@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_torchprof._native import core
@@ -112,6 +115,36 @@ def test_own_threads_have_no_part_in_recordings(tmp_path: Path) -> None:
     names = {track.name for recording in recordings for track in recording.tracks}
     assert "MainThread" in names
     assert not [name for name in names if name.startswith("otel-torchprof-")]
+
+
+def idle_exporter() -> Any:
+    """Of whatever is exported: it is given nothing."""
+    return InMemorySpanExporter()
+
+
+EXPORTING = [
+    ("OtelBatchSpan", lambda: BatchSpanProcessor(idle_exporter())),
+    ("OtelBatchLog", lambda: BatchLogRecordProcessor(idle_exporter())),
+    ("OtelPeriodic", lambda: PeriodicExportingMetricReader(KeepingExporter())),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), EXPORTING, ids=[name for name, _make in EXPORTING])
+def test_exporting_threads_of_opentelemetry_have_no_part_either(
+    name: str, make: Callable[[], Any], request: pytest.FixtureRequest
+) -> None:
+    def begin() -> None:
+        request.addfinalizer(make().shutdown)
+
+    begin()  # one thread runs from before the recording on
+    capture = Capture(options=CaptureOptions(with_stack=True))
+    capture.start()
+    begin()  # and one begins in it
+    recording = capture.stop()
+    assert [thread for thread in threading.enumerate() if thread.name.startswith(name)]
+    names = {track.name for track in recording.tracks}
+    assert "MainThread" in names
+    assert not [track for track in names if track.startswith(name)]
 
 
 def test_own_machinery_is_hidden_and_what_it_calls_of_the_program_is_not() -> None:

@@ -15,16 +15,18 @@ from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceU
 _OWN_PACKAGE = os.path.join(os.path.dirname(otel_torchprof.__file__), "")  # noqa: PTH118, PTH120 - as in code
 _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH118, PTH120
 _SITE_PACKAGES = os.path.join(_STANDARD_LIBRARY, "site-packages", "")  # noqa: PTH118
-_OWN_THREADS = "otel-torchprof-"  # how their names begin
+# How the names begin of threads that only export: ours, and those of OpenTelemetry's SDK, for spans, logs
+# and metrics, under all the names that its versions give them.
+_EXPORTING_THREADS = ("otel-torchprof-", "OtelBatch", "OtelPeriodicExportingMetricReader")
 
 
 class PythonFrames(Source):
     """Records through CPython's profile hook, in front of a profile function that a thread has already.
 
     Threads that Python starts are recorded from their first call, other threads that enter Python from the
-    first step after that; our own, which send what was recorded, not at all. A thread whose program sets
-    another profile function gets lost (`profiler_replaced` among the drops) until it sets none, or ours
-    again.
+    first step after that; our own and those of OpenTelemetry's SDK, which send what was recorded, not at all.
+    A thread whose program sets another profile function gets lost (`profiler_replaced` among the drops) until
+    it sets none, or ours again.
     """
 
     name = "python_frames"
@@ -35,7 +37,7 @@ class PythonFrames(Source):
     def start(self, target: SourceTarget) -> None:
         try:
             core.start_python_frames(
-                target.slot, _OWN_PACKAGE, _STANDARD_LIBRARY, _SITE_PACKAGES, _own_threads()
+                target.slot, _OWN_PACKAGE, _STANDARD_LIBRARY, _SITE_PACKAGES, _exporting_threads()
             )
         except RuntimeError as error:
             raise SourceUnavailable(str(error)) from None
@@ -43,7 +45,7 @@ class PythonFrames(Source):
         _new_threads.watch(target.slot)
 
     def step_begins(self) -> None:
-        core.watch_python_threads(_own_threads())
+        core.watch_python_threads(_exporting_threads())
 
     def stop(self) -> None:
         slot, self._slot = self._slot, -1
@@ -52,11 +54,11 @@ class PythonFrames(Source):
             core.stop_python_frames(slot)
 
 
-def _own_threads() -> list[int]:
+def _exporting_threads() -> list[int]:
     return [
         thread.ident
         for thread in threading.enumerate()
-        if thread.ident is not None and thread.name.startswith(_OWN_THREADS)
+        if thread.ident is not None and thread.name.startswith(_EXPORTING_THREADS)
     ]
 
 
@@ -87,7 +89,7 @@ class _NewThreads:
         """Makes way, on the first call of a new thread, for what the program set and for our hook."""
         program_sets = self._program_sets
         sys.setprofile(program_sets)
-        if not threading.current_thread().name.startswith(_OWN_THREADS):
+        if not threading.current_thread().name.startswith(_EXPORTING_THREADS):
             core.watch_current_python_thread()
         if program_sets is not None:
             program_sets(frame, event, argument)
