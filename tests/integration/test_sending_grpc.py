@@ -107,6 +107,21 @@ def test_what_a_retry_cannot_mend_is_not_tried_again(
     ]
 
 
+@pytest.mark.parametrize(
+    "details",
+    ["Received http2 header with status: 404", "Trying to connect an http1.x server (HTTP status 400)"],
+)
+def test_a_port_that_takes_http_is_told_of(
+    sink: OtlpGrpcSink, details: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.answers.append(refusal(grpc.StatusCode.UNIMPLEMENTED, details))
+    GrpcSender({ENDPOINT: sink.endpoint}).send(PAYLOAD, 3)
+    assert caplog.messages == [
+        f"otel-torchprof: spans not sent to 127.0.0.1:{sink.port} (refused): UNIMPLEMENTED: {details}; "
+        "that port takes HTTP: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or port 4317"
+    ]
+
+
 def test_retry_info_is_honoured(sink: OtlpGrpcSink) -> None:
     sink.answers.append(refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "throttled", retry_after_s=2.5))
     sender = GrpcSender({ENDPOINT: sink.endpoint})

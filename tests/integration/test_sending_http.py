@@ -17,7 +17,7 @@ from otel_torchprof.telemetry.otlp_config import read_otlp_config
 from otel_torchprof.telemetry.otlp_http import OtlpHttpSender
 from otel_torchprof.telemetry.send_result import SendResult
 from otel_torchprof.version import __version__
-from tests.support.otlp_sink import HttpAnswer, OtlpHttpSink
+from tests.support.otlp_sink import HttpAnswer, OtlpGrpcSink, OtlpHttpSink
 from tests.support.requests import make_request
 from tests.support.senders import ENDPOINT, PAYLOAD, TIMEOUT, HttpSender, send_and_cancel
 
@@ -193,6 +193,15 @@ def test_the_size_that_fits_is_looked_for_once() -> None:
         assert [len(received.spans) for received in sink.received if not received.accepted] == [64, 32, 16]
         assert sender.send(request.SerializeToString(), 64) == SendResult(delivered=64)
         assert sum(not received.accepted for received in sink.received) == 3
+
+
+def test_a_port_that_takes_grpc_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    with OtlpGrpcSink() as grpc_sink:
+        result = HttpSender({ENDPOINT: grpc_sink.endpoint}).send(PAYLOAD, 3)
+    assert result == SendResult.dropped("unavailable", 3)
+    (line,) = caplog.messages
+    assert "; if that port takes gRPC, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or port 4318;" in line
+    assert "\\x" not in line
 
 
 def test_nobody_listening(caplog: pytest.LogCaptureFixture) -> None:

@@ -65,6 +65,9 @@ _TOO_LARGE_CODES = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCod
 _TOO_LARGE_TEXT = re.compile(r"larger than max|length too large|exceeds maximum size", re.IGNORECASE)
 _TLS_TEXT = re.compile(r"handshake|certificate|\bssl\b|\btls\b", re.IGNORECASE)
 
+# What gRPC makes of the answers of a server that takes OTLP over HTTP only.
+_HTTP_SERVER_TEXT = re.compile(r"http2 header with status|http1\.x server", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
@@ -156,6 +159,8 @@ class OtlpGrpcSender(OtlpSender[_Connection]):
     def _failed(self, error: grpc.RpcError, spans: int) -> SendResult:
         code, details = error.code(), error.details() or ""
         cause = f"{code.name}: {details}"
+        if _HTTP_SERVER_TEXT.search(details):
+            cause += "; that port takes HTTP: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or port 4317"
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return self._drop(TIMEOUT, spans, f"{code.name}: {self._why_no_answer()}")
         if code is grpc.StatusCode.UNAVAILABLE and not self.config.insecure and _TLS_TEXT.search(details):

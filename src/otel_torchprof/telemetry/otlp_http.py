@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from http.client import BadStatusLine
 from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
@@ -19,6 +20,7 @@ from urllib3.exceptions import (
     InvalidHeader,
     MaxRetryError,
     NewConnectionError,
+    ProtocolError,
     SSLError,
 )
 from urllib3.exceptions import TimeoutError as HttpTimeoutError
@@ -43,6 +45,7 @@ from otel_torchprof.telemetry.send_result import (
 _GZIP_WBITS = 31
 _MAX_ANSWER_BYTES = 64 * 1024
 _READ_BYTES = 16 * 1024
+_IF_GRPC = "if that port takes gRPC, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or port 4318"
 
 
 class OtlpRetry(urllib3.Retry):
@@ -242,5 +245,16 @@ def _without_credentials(url: str) -> tuple[str, str]:
 
 def _cause(error: Exception) -> str:
     """What went wrong, without the object representations that urllib3 puts before it."""
+    if isinstance(error, ProtocolError):
+        return f"{_broken_connection(error)}; {_IF_GRPC}"
     text = str(error)
     return text.rpartition(">: ")[2] or type(error).__name__
+
+
+def _broken_connection(error: ProtocolError) -> str:
+    """What the peer did. What it answered is no text where it speaks another protocol."""
+    original = error.args[-1] if error.args else error
+    if isinstance(original, BadStatusLine) and not isinstance(original, ConnectionError):
+        return "the answer is not HTTP/1"
+    text = original.strerror if isinstance(original, OSError) else None
+    return text or str(original) or type(original).__name__
