@@ -3,6 +3,8 @@
 Exit codes: 0 done; 1 findings (`doctor` found something missing, `patterns` what it was asked to fail on);
 2 wrong use or unreadable input, one line on standard error; 130 interrupted; 141 the reader of a pipe went
 away; 143 terminated.
+
+What takes long to import, as numpy does, is imported by `main`: an interrupt is no traceback then either.
 """
 
 from __future__ import annotations
@@ -13,11 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from otel_torchprof import cli_build, cli_convert, cli_doctor, cli_info, cli_patterns, cli_replay, cli_report
 from otel_torchprof.cli_termination import Terminated, termination_raises
-from otel_torchprof.cli_text import printable
 from otel_torchprof.errors import TorchprofError
-from otel_torchprof.recorder.bridge import BridgeUnavailable
 from otel_torchprof.version import __version__
 
 EXIT_WRONG_USE = 2
@@ -30,12 +29,24 @@ class _Parser(argparse.ArgumentParser):
     """Says what was wrong in one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
+        from otel_torchprof.cli_text import printable
+
         if message.startswith("unrecognized arguments: ") and " -" not in message:
             message += "; one input at a time: a loop of the shell, or convert, takes several"
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 
 def _make_parser() -> argparse.ArgumentParser:
+    from otel_torchprof import (
+        cli_build,
+        cli_convert,
+        cli_doctor,
+        cli_info,
+        cli_patterns,
+        cli_replay,
+        cli_report,
+    )
+
     parser = _Parser(
         prog="otel-torchprof", description="Recordings of PyTorch, and what this machine can record."
     )
@@ -52,12 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(
             errors="backslashreplace"
         )  # a name the terminal cannot show is no reason to fail
-    options = _make_parser().parse_args(arguments)
     try:
         with termination_raises():
-            code: int = options.run(options)
-            sys.stdout.flush()
-            return code
+            return _run(arguments)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Terminated:
@@ -68,11 +76,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except (TorchprofError, BridgeUnavailable) as error:
+    except TorchprofError as error:
         return _fail(str(error))
 
 
+def _run(arguments: Sequence[str] | None) -> int:
+    from otel_torchprof.recorder.bridge import BridgeUnavailable
+
+    options = _make_parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except BridgeUnavailable as error:
+        return _fail(str(error))
+    sys.stdout.flush()
+    return code
+
+
 def _fail(message: str) -> int:
+    from otel_torchprof.cli_text import printable
+
     one_line = " ".join(message.split())
     print(f"otel-torchprof: {printable(one_line)}", file=sys.stderr)
     return EXIT_WRONG_USE

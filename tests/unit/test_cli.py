@@ -308,6 +308,25 @@ def test_an_interrupt_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, "")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_modules_are_imported_is_no_traceback(number: signal.Signals, code: int) -> None:
+    script = (
+        "import signal, sys\n"
+        "from otel_torchprof.cli import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numpy':\n"
+        f"            signal.raise_signal({int(number)})\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "assert not {'numpy', 'rich'} & set(sys.modules)\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "sys.exit(main(['info', 'x']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
+
+
 def test_reading_needs_neither_torch_nor_opentelemetry(tprof: Path) -> None:
     script = (
         "import sys, threading\n"
