@@ -60,7 +60,7 @@ $(VENV)/.build-tools: $(VENV)/.python pyproject.toml
 
 # Without build isolation: the bridge is compiled against the torch of this environment.
 $(VENV)/.package: $(TORCH_STAMP) $(VENV)/.build-tools $(BUILD_FILES) $(NATIVE_FILES) $(PACKAGE_FILES)
-	$(SAY) "Building the native core and the torch bridge, installing the package and its test tools"
+	$(SAY) "Building the native core and the torch bridge, installing the package and its test tools (minutes)"
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation -e '.[test]'
 	@$(PIP) install --no-deps '$(TRACE_ANALYSIS)'
 	@touch $@
@@ -98,6 +98,8 @@ demo: setup
 	$(SAY) "Its recording is out/demo.tprof ($$(wc -c < out/demo.tprof) bytes), its spans out/spans.jsonl ($$(wc -c < out/spans.jsonl) bytes of OTLP JSON)"
 	$(SAY) "otel-torchprof report out/demo.tprof"
 	@$(BIN)/otel-torchprof report out/demo.tprof
+	$(SAY) "Next: $(BIN)/otel-torchprof info out/demo.tprof, and $(BIN)/otel-torchprof patterns out/demo.tprof"
+	$(SAY) "As a page: $(BIN)/otel-torchprof report out/demo.tprof -o out/demo.html"
 
 test: setup $(QUERY_PARSERS)
 	$(SAY) "Running the tests"

@@ -37,6 +37,13 @@ def test_every_document_is_in_the_readme() -> None:
     assert set((ROOT / "docs").glob("*.md")) - linked == set()
 
 
+def test_the_document_of_the_page_has_each_of_its_parts() -> None:
+    page = ROOT / "src/otel_torchprof/exporters/html_report/page"
+    parts = re.findall(r"<h2[^>]*>([^<]+)</h2>", "".join(path.read_text() for path in page.glob("*.html")))
+    told = re.findall(r"^- \*\*(.+?)\*\*", (ROOT / "docs" / "report.md").read_text("utf-8"), re.M)
+    assert {"Findings", "Steps", "Memory"} <= set(parts) <= set(told)
+
+
 @dataclass(frozen=True)
 class Block:
     """A fenced block of a document."""

@@ -28,6 +28,14 @@ def test_make_has_the_target(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)
 
 
+def test_the_demo_names_commands_that_there_are() -> None:
+    said = (ROOT / "Makefile").read_text("utf-8")
+    named = re.findall(r"otel-torchprof (.*?) (out/demo\.tprof)( -o out/demo\.html)?", said)
+    assert {(command, bool(page)) for command, _input, page in named} == {
+        *(("report", False), ("report", True), ("info", False), ("patterns", False))
+    }
+
+
 def test_ci_runs_tests_and_lint() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
