@@ -153,6 +153,7 @@ def test_a_capture_goes_on_without_any_counter() -> None:
     state = prof.recording.metadata["sources"]["counters"]
     assert state.startswith("off: nonsense: no event has this name")
     assert "; more: no event has this name" in state
+    assert "OTEL_PYTHON_TORCHPROF_COUNTERS" in state
     assert len(prof.recording.counters) == 0
     assert "aten::ones" in names_of(prof.recording)
 

@@ -30,7 +30,7 @@ class FailureLog:
             self._counts[reason] += 1
             first = self._counts[reason] == 1
         if first:
-            _logger.warning("otel-torchprof: %s: %s: %s (logged once)", reason, type(error).__name__, error)
+            _logger.warning("otel-torchprof: %s: %s (logged once)", reason, _cause(error))
             _logger.debug("where it came from", exc_info=error)
 
     @contextmanager
@@ -43,6 +43,15 @@ class FailureLog:
 
     def _renew_lock(self) -> None:
         self._lock = threading.RLock()
+
+
+def _cause(error: BaseException) -> str:
+    """With the name of the class only where the message may say nothing without it."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+    if str(error) and type(error).__module__.startswith("otel_torchprof."):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 failures = FailureLog()

@@ -177,7 +177,9 @@ class WindowController:
             try:
                 return self._started(self._recording_path(number))
             except OSError as error:
-                failures.report("a recording was not saved to a file", error)
+                failures.report(
+                    "a recording was not saved to a file in OTEL_PYTHON_TORCHPROF_RECORDING_DIR", error
+                )
         return self._started(None)
 
     def _started(self, path: Path | None) -> StepCapture:

@@ -209,16 +209,19 @@ def test_windows_are_recorded_into_files(tmp_path: Path) -> None:
     ]
 
 
+NOT_SAVED = "a recording was not saved to a file in OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
+
+
 def test_without_a_usable_directory_windows_are_recorded_into_memory() -> None:
     def no_path(step: int) -> Path:
         raise PermissionError("read-only")
 
     fixture = Fixture("active=1", recording_path=no_path)
-    before = failures.count("a recording was not saved to a file")
+    before = failures.count(NOT_SAVED)
     fixture.steps(1, 2)
     assert fixture.captures[0].path is None
     assert [window.steps for window in fixture.windows] == [[1]]
-    assert failures.count("a recording was not saved to a file") == before + 2
+    assert failures.count(NOT_SAVED) == before + 2
 
 
 def test_slow_preparations_are_made_once_and_before_the_first_window() -> None:

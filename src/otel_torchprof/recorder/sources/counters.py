@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from otel_torchprof._native import core
     from otel_torchprof.recorder.capture_options import CounterScope
 
+_WAY_OUT = "OTEL_PYTHON_TORCHPROF_COUNTERS, or `counters` of a profile, names them"
+
 
 class Counters(Source):
     """Counts perf events. One that the machine refuses is left out, and the others count.
@@ -43,10 +45,12 @@ class Counters(Source):
         target.capture.add_metadata(json.dumps({"counters": metadata}).encode())
         refused = [f"{name}: {remark}" for name, counts, remark in states if not counts]
         if len(refused) == len(states):
-            raise SourceUnavailable("; ".join(refused))
+            raise SourceUnavailable(f"{'; '.join(refused)}; {_WAY_OUT}")
         self._capture = target.capture
         if refused:
-            failures.report("some counters do not count", SourceUnavailable("; ".join(refused)))
+            failures.report(
+                "some counters do not count", SourceUnavailable(f"{'; '.join(refused)}; {_WAY_OUT}")
+            )
 
     def stop(self) -> None:
         """Reads the counters for the last time."""
