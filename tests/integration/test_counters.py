@@ -177,14 +177,17 @@ def test_four_captures_count_at_once_and_leave_no_handle() -> None:
 def test_threads_of_the_program_are_counted_and_ours_are_not() -> None:
     stop = threading.Event()
     silent = threading.Thread(target=stop.wait, name="silent")
+    ours = threading.Thread(target=stop.wait, name="otel-torchprof-something")
     silent.start()
+    ours.start()
     with profile(counters=("task-clock",)) as prof:
         work(0.05)
     stop.set()
     silent.join()
+    ours.join()
     names = [track.name for track in prof.recording.tracks]
     assert "silent" in names
-    assert not any(name.startswith("torchprof-") for name in names)
+    assert not any(name.startswith(("torchprof-", "otel-torchprof-")) for name in names)
 
 
 def test_counters_survive_saving(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_torchprof.recorder.failures import failures
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
     from otel_torchprof.recorder.capture_options import CounterScope
 
 _WAY_OUT = "OTEL_PYTHON_TORCHPROF_COUNTERS, or `counters` of a profile, names them"
+
+_OWN_THREADS = "otel-torchprof-"  # how their names begin
 
 
 class Counters(Source):
@@ -40,6 +45,7 @@ class Counters(Source):
         Raises:
             SourceUnavailable: none of the counters counts here.
         """
+        _name_own_threads()
         states = target.capture.start_counters(self._names, self._scope == "op")
         metadata = {name: _state(counts, remark) for name, counts, remark in states}
         target.capture.add_metadata(json.dumps({"counters": metadata}).encode())
@@ -57,6 +63,18 @@ class Counters(Source):
         if self._capture is not None:
             self._capture.stop_counters()
             self._capture = None
+
+
+def _name_own_threads() -> None:
+    """Tells the system the names of our threads, by which the core knows them; Python before 3.14 does not.
+
+    To the core they begin with `torchprof-`, as the system keeps 15 bytes of a name. One that begins later
+    is taken for the program's.
+    """
+    for thread in threading.enumerate():
+        if thread.native_id is not None and thread.name.startswith(_OWN_THREADS):
+            with contextlib.suppress(OSError):  # it has just ended, or the process may not write there
+                Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name.removeprefix("otel-"))
 
 
 def _state(counts: bool, remark: str) -> str:
