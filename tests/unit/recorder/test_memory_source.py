@@ -76,6 +76,7 @@ def target(bridge: RecordedBridge, slot: int = 2) -> SourceTarget:
 def test_without_cuda_only_the_cpu_is_watched() -> None:
     bridge = RecordedBridge()
     source = MemorySource()
+    source.prepare()
     source.start(target(bridge))
     source.step_begins()
     source.stop()
@@ -86,6 +87,7 @@ def test_without_cuda_only_the_cpu_is_watched() -> None:
 def test_an_allocator_that_cannot_be_watched_says_why() -> None:
     bridge = RecordedBridge(refuses="the cause; the way out")
     source = MemorySource()
+    source.prepare()
     with pytest.raises(SourceUnavailable, match=r"^the cause; the way out$"):
         source.start(target(bridge))
     source.stop()
@@ -96,6 +98,7 @@ def test_cuda_is_watched_from_the_step_on_that_finds_it_initialized(install: Ins
     cuda = install(FakeCuda(initialized=False))
     bridge = RecordedBridge()
     source = MemorySource()
+    source.prepare()
     source.start(target(bridge))
     source.step_begins()
     assert cuda.history == []
@@ -113,6 +116,7 @@ def test_the_history_of_cuda_has_stacks_on_request(
 ) -> None:
     cuda = install(FakeCuda(initialized=True))
     source = MemorySource(with_stack=with_stack)
+    source.prepare()
     source.start(target(RecordedBridge()))
     assert cuda.history == [
         {"enabled": "all", "context": context, "stacks": "python", "max_entries": MAX_HISTORY_ENTRIES}
@@ -124,6 +128,7 @@ def test_a_history_that_the_program_keeps_is_left_alone(install: Install) -> Non
     cuda = install(FakeCuda(initialized=True))
     cuda._record_memory_history(enabled="state")
     source = MemorySource()
+    source.prepare()
     source.start(target(RecordedBridge()))
     source.stop()
     assert cuda.history == [{"enabled": "state"}]
@@ -132,7 +137,9 @@ def test_a_history_that_the_program_keeps_is_left_alone(install: Install) -> Non
 def test_captures_that_overlap_share_the_history(install: Install) -> None:
     cuda = install(FakeCuda(initialized=True))
     first, second = MemorySource(), MemorySource()
+    first.prepare()
     first.start(target(RecordedBridge(), 0))
+    second.prepare()
     second.start(target(RecordedBridge(), 1))
     first.stop()
     assert [options["enabled"] for options in cuda.history] == ["all"]
@@ -145,6 +152,7 @@ def test_a_bridge_without_cuda_leaves_the_cpu_watched(install: Install) -> None:
     bridge = RecordedBridge(with_cuda=False)
     before = failures.count("CUDA memory is not recorded")
     source = MemorySource()
+    source.prepare()
     source.start(target(bridge))
     assert failures.count("CUDA memory is not recorded") == before + 1
     source.stop()
