@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -170,7 +170,7 @@ class Configuration:
     profile_memory: bool | None = None
     with_stack: bool | None = None
     with_modules: bool | None = None
-    counters: str | None = None
+    counters: str | Sequence[str] | None = None
     counter_scope: str | None = None
     patterns: bool | None = None
     max_spans_per_trace: int | None = None
@@ -209,8 +209,10 @@ class Setting:
             name, value = self.variable, environ.get(self.variable, "").strip()
             if not value:
                 return _DEFAULTS[self.field]
+        # A list, as declarative files and profile() have it.
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
         try:
-            return self.parse(str(value).strip())
+            return self.parse(text.strip())
         except ValueError as error:
             raise SettingError(name, value, self.accepted, str(error)) from None
 

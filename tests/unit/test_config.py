@@ -125,6 +125,12 @@ def test_options_of_their_own_types() -> None:
     assert settings == Settings(enabled=False, interval_s=5.0, record_shapes=True, max_trace_bytes=10)
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_counters_may_be_names_in_a_row(kind: type) -> None:
+    names = ("task-clock", "page-faults")
+    assert Settings.from_options({"counters": kind(names)}, {}).counters == names
+
+
 def test_an_empty_variable_is_not_set() -> None:
     assert Settings.from_environment({PREFIX + name: " " for name in GOOD}) == Settings()
 
