@@ -17,7 +17,7 @@ namespace {
 
 class Transcript final : public OpListener {
  public:
-  void started(const torchprof_op_start& op) noexcept override { heard += "<" + std::string(op.name); }
+  void started(const torchprof_op_start& op) noexcept override { heard.append("<").append(op.name); }
   void ended(const void*) noexcept override { heard += ">"; }
 
   std::string heard;
