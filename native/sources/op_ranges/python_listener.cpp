@@ -51,7 +51,7 @@ class PythonListener final : public OpListener {
  private:
   static void call(const nb::object& function, const nb::object& key, const nb::object& text) noexcept {
     if (!function.is_valid() || !key.is_valid()) return;
-    const nb::object kept = function;  // it may be set anew while the call runs
+    const auto kept = nb::borrow(function);  // it may be set anew while the call runs
     const nb::object result =
         nb::steal(PyObject_CallFunctionObjArgs(kept.ptr(), key.ptr(), text.ptr(), nullptr));
     if (!result.is_valid()) PyErr_Clear();
