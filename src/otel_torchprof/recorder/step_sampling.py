@@ -23,7 +23,7 @@ SamplingMode = Literal["sampled", "full"]
 
 DEFAULT_MAX_OVERHEAD = 0.01
 # What counting adds to an op, torch's own part included; `make bench` measures it.
-OP_COST_NS = 100
+OP_COST_NS = 170
 # Longest block: what happens once an hour must not stand for too much.
 MAX_STEPS_PER_BLOCK = 1000
 # A program whose last boundary was longer ago has no steps at the moment.
