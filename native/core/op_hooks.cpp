@@ -28,12 +28,6 @@ TORCHPROF_COLD void count_not_entered(const ThreadState& thread, std::uint32_t s
   }
 }
 
-TORCHPROF_COLD void count_stopped(Slot& slot) noexcept {
-  if (slot.stopping.load(std::memory_order_relaxed)) {
-    slot.started_while_stopping.fetch_add(1, std::memory_order_relaxed);
-  }
-}
-
 TORCHPROF_COLD ThreadBuffer* bind(ThreadState& thread, std::uint32_t slot,
                                   ActiveRecording& recording) noexcept {
   ThreadBuffer* buffer = Registry::instance().bind(thread, slot, recording);
@@ -87,34 +81,35 @@ TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, A
   }
 }
 
-// What every hook does first: `record(thread, recording)` inside the hook, or `refuse(thread)` where nothing
-// may be recorded, with the thread when that is why, nullptr when the slot has stopped.
+// What every hook does first: `record(thread, recording)` inside the hook, or `refuse(thread)` where the
+// thread may record nothing. False when the slot records nothing; what the caller does then is outside the
+// hook.
 template <typename Record, typename Refuse>
-TORCHPROF_HOT void hook(std::uint32_t slot, Record record, Refuse refuse) noexcept {
+TORCHPROF_HOT bool hook(std::uint32_t slot, Record record, Refuse refuse) noexcept {
   ThreadState* thread = current_thread;
   if (thread == nullptr) [[unlikely]] {
     thread = attach(slot);
     if (thread == nullptr) {
-      return;
+      return false;
     }
   }
   const HookScope scope(*thread);
   if (!scope.entered()) [[unlikely]] {
-    refuse(thread);
-    return;
+    refuse(*thread);
+    return true;
   }
   ActiveRecording* recording = slots[slot].recording.load(std::memory_order_seq_cst);
   if (recording == nullptr) [[unlikely]] {
-    refuse(nullptr);
-    return;
+    return false;
   }
   record(*thread, *recording);
+  return true;
 }
 
-// `begin(buffer)` writes the record.
+// `begin(buffer)` writes the record. False when the slot records nothing.
 template <typename Begin>
-TORCHPROF_HOT void open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
-  hook(
+TORCHPROF_HOT bool open_event(std::uint32_t slot, const void* key, Begin begin) noexcept {
+  return hook(
       slot,
       [&](ThreadState& thread, ActiveRecording& recording) noexcept {
         ThreadBuffer* buffer = buffer_of(thread, slot, recording);
@@ -128,9 +123,7 @@ TORCHPROF_HOT void open_event(std::uint32_t slot, const void* key, Begin begin) 
         }
         buffer->open_ops().push(key, begin(*buffer));
       },
-      [slot](const ThreadState* thread) noexcept {
-        thread != nullptr ? count_not_entered(*thread, slot) : count_stopped(slots[slot]);
-      });
+      [slot](const ThreadState& thread) noexcept { count_not_entered(thread, slot); });
 }
 
 TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_op_start& op) noexcept {
@@ -144,8 +137,10 @@ TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_
   return record;
 }
 
-bool is_recording(std::uint32_t slot) noexcept {
-  return slots[slot].recording.load(std::memory_order_relaxed) != nullptr;
+TORCHPROF_COLD void count_stopped(Slot& slot) noexcept {
+  if (slot.stopping.load(std::memory_order_relaxed)) {
+    slot.started_while_stopping.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 TORCHPROF_COLD void start_unrecorded(std::uint32_t slot, const torchprof_op_start& op) noexcept {
@@ -165,21 +160,16 @@ TORCHPROF_COLD void end_unrecorded(std::uint32_t slot, const void* key) noexcept
 }
 
 void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
-  if (!is_recording(slot)) [[unlikely]] {
-    start_unrecorded(slot, *op);
-    return;
-  }
-  open_event(slot, op->key, [slot, op](ThreadBuffer& buffer) noexcept {
+  const bool records = open_event(slot, op->key, [slot, op](ThreadBuffer& buffer) noexcept {
     return slots[slot].counts(op->is_user != 0) ? begin_counted_op(buffer, *op) : buffer.begin_op(*op);
   });
+  if (!records) [[unlikely]] {
+    start_unrecorded(slot, *op);
+  }
 }
 
 void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept {
-  if (!is_recording(slot)) [[unlikely]] {
-    end_unrecorded(slot, key);
-    return;
-  }
-  hook(
+  const bool records = hook(
       slot,
       [&](ThreadState& thread, ActiveRecording& recording) noexcept {
         ThreadBuffer* buffer = thread.buffers[slot].load(std::memory_order_relaxed);
@@ -192,7 +182,10 @@ void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept
         }
         end_not_innermost(thread, slot, recording, key, is_async != 0);
       },
-      [](const ThreadState*) noexcept {});
+      [](const ThreadState&) noexcept {});
+  if (!records) [[unlikely]] {
+    end_unrecorded(slot, key);
+  }
 }
 
 void memory_event(std::uint32_t slot, const torchprof_memory_event* event) noexcept {
@@ -203,17 +196,16 @@ void memory_event(std::uint32_t slot, const torchprof_memory_event* event) noexc
           buffer->memory().record(*event);
         }
       },
-      [slot](const ThreadState* thread) noexcept {
-        if (thread != nullptr) {
-          count_not_entered(*thread, slot);
-        }
-      });
+      [slot](const ThreadState& thread) noexcept { count_not_entered(thread, slot); });
 }
 
 std::uint8_t* allocator_mark() noexcept { return &inside_allocator; }
 
 int slot_active(std::uint32_t slot) noexcept {
-  return is_recording(slot) || slots[slot].listener.load(std::memory_order_relaxed) != nullptr ? 1 : 0;
+  const Slot& at = slots[slot];
+  const bool is_active = at.recording.load(std::memory_order_relaxed) != nullptr ||
+                         at.listener.load(std::memory_order_relaxed) != nullptr;
+  return is_active ? 1 : 0;
 }
 
 constexpr torchprof_core_table kTable{
@@ -233,7 +225,10 @@ constexpr torchprof_core_table kTable{
 const torchprof_core_table& core_table() noexcept { return kTable; }
 
 void begin_event(std::uint32_t slot, const EventStart& event) noexcept {
-  open_event(slot, event.key, [&event](ThreadBuffer& buffer) { return buffer.begin_event(event); });
+  if (!open_event(slot, event.key, [&event](ThreadBuffer& buffer) { return buffer.begin_event(event); }))
+      [[unlikely]] {
+    count_stopped(slots[slot]);
+  }
 }
 
 void end_event(std::uint32_t slot, const void* key) noexcept { op_end(slot, key, 0); }

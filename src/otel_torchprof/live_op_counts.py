@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from otel_torchprof.metrics.families import MetricFamily
 from otel_torchprof.metrics.live_ops import LiveOps
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.bridge import BridgeUnavailable, bridge_status
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.op_counts import TABLE_FULL_NAME, OpCounts
@@ -92,7 +93,7 @@ class LiveOpCounts:
                 self._start_counting(self._running)
             if self._sampler is None or self._mode == "sampled":
                 threading.Thread(
-                    target=self._run, args=(self._running,), name="otel-torchprof-counts", daemon=True
+                    target=self._run, args=(self._running,), name=f"{OWN_THREAD_PREFIX}counts", daemon=True
                 ).start()
 
     def pause(self) -> None:

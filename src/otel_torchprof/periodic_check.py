@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.failures import failures
 
 PERIOD_S = 1.0
@@ -26,7 +27,9 @@ class PeriodicCheck:
         if self._stopped is not None:
             return
         stopped = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stopped,), name="otel-torchprof-guard", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(stopped,), name=f"{OWN_THREAD_PREFIX}guard", daemon=True
+        )
         with failures.guard("the cost of measuring is not watched"):
             thread.start()
             self._stopped = stopped

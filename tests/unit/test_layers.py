@@ -19,6 +19,7 @@ MAX_LINES = 500
 LEAVES = {
     "environment_variables",
     "errors",
+    "own_threads",
     "package",
     "run_identity",
     "semconv",

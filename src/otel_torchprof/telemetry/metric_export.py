@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.metric_stream import MetricStream
 from otel_torchprof.telemetry.reason_log import ReasonLog
@@ -97,7 +98,7 @@ class MetricExport:
             self._changed.notify_all()
             if self._worker is not None or self._closing:
                 return
-            worker = threading.Thread(target=self._run, name="otel-torchprof-metrics", daemon=True)
+            worker = threading.Thread(target=self._run, name=f"{OWN_THREAD_PREFIX}metrics", daemon=True)
             try:
                 worker.start()
             except RuntimeError:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.destinations import Destination, ExportWork, TimeLeft
@@ -161,7 +162,7 @@ class ExportPipeline:
     def _start_worker(self) -> None:
         if self._worker is not None:
             return
-        worker = threading.Thread(target=self._run, name="otel-torchprof-export", daemon=True)
+        worker = threading.Thread(target=self._run, name=f"{OWN_THREAD_PREFIX}export", daemon=True)
         try:
             worker.start()
         except RuntimeError:

@@ -16,6 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.registry import Collector
 
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.telemetry.after_fork import rebuild_after_fork
 from otel_torchprof.telemetry.work_time import work_time
 
@@ -67,7 +68,7 @@ class PrometheusEndpoint:
             return False
         server.set_app(_measured(make_wsgi_app(registry)))
         try:
-            threading.Thread(target=server.serve, name="otel-torchprof-prometheus", daemon=True).start()
+            threading.Thread(target=server.serve, name=f"{OWN_THREAD_PREFIX}prometheus", daemon=True).start()
         except RuntimeError as error:  # no more threads
             server.stop()
             self._warn(str(error))

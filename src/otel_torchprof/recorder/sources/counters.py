@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from otel_torchprof.recorder.capture_options import CounterScope
 
 _WAY_OUT = "OTEL_PYTHON_TORCHPROF_COUNTERS, or `counters` of a profile, names them"
-
-_OWN_THREADS = "otel-torchprof-"  # how their names begin
 
 
 class Counters(Source):
@@ -72,7 +71,7 @@ def _name_own_threads() -> None:
     is taken for the program's.
     """
     for thread in threading.enumerate():
-        if thread.native_id is not None and thread.name.startswith(_OWN_THREADS):
+        if thread.native_id is not None and thread.name.startswith(OWN_THREAD_PREFIX):
             with contextlib.suppress(OSError):  # it has just ended, or the process may not write there
                 Path(f"/proc/self/task/{thread.native_id}/comm").write_text(thread.name.removeprefix("otel-"))
 

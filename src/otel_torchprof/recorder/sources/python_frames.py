@@ -10,6 +10,7 @@ from typing import Any
 
 import otel_torchprof
 from otel_torchprof._native import core
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
 
 _OWN_PACKAGE = os.path.join(os.path.dirname(otel_torchprof.__file__), "")  # noqa: PTH118, PTH120 - as in code
@@ -17,7 +18,7 @@ _STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")  # noqa: PTH1
 _SITE_PACKAGES = os.path.join(_STANDARD_LIBRARY, "site-packages", "")  # noqa: PTH118
 # How the names begin of threads that only export: ours, and those of OpenTelemetry's SDK, for spans, logs
 # and metrics, under all the names that its versions give them.
-_EXPORTING_THREADS = ("otel-torchprof-", "OtelBatch", "OtelPeriodicExportingMetricReader")
+_EXPORTING_THREADS = (OWN_THREAD_PREFIX, "OtelBatch", "OtelPeriodicExportingMetricReader")
 
 
 class PythonFrames(Source):
