@@ -196,6 +196,7 @@ class Setting:
     parse: Callable[[str], Any]
     accepted: str
     when_bad: Mapping[str, Any]
+    is_list: bool = False  # an option may be a list or a tuple too
 
     @property
     def option(self) -> str:
@@ -209,8 +210,8 @@ class Setting:
             name, value = self.variable, environ.get(self.variable, "").strip()
             if not value:
                 return _DEFAULTS[self.field]
-        # A list, as declarative files and profile() have it.
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        # As declarative files and profile() have it.
+        text = ",".join(map(str, value)) if self.is_list and isinstance(value, (list, tuple)) else str(value)
         try:
             return self.parse(text.strip())
         except ValueError as error:
@@ -367,6 +368,7 @@ SETTINGS = (
         _counter_names,
         "names of events like task-clock,page-faults",
         _IGNORED,
+        is_list=True,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_COUNTER_SCOPE,

@@ -1,5 +1,22 @@
-"""What tests of several pages share."""
+"""What tests of several pages, and of several parts of the instrumentation, share."""
 
+from collections.abc import Iterator
+
+import pytest
+
+from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.recorder.steps import process_steps
 from tests.support.browser import browser, driver
 
 __all__ = ["browser", "driver"]
+
+
+@pytest.fixture
+def instrumentor() -> Iterator[TorchprofInstrumentor]:
+    """Not yet instrumenting; what a test leaves on ends with it."""
+    process_steps.start_over()
+    instrumentor = TorchprofInstrumentor()
+    yield instrumentor
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    process_steps.start_over()

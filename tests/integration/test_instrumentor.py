@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from importlib.metadata import entry_points, requires
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,11 @@ from packaging.requirements import Requirement
 import otel_torchprof
 from otel_torchprof.config import SettingError
 from otel_torchprof.instrumentor import TorchprofInstrumentor
-from otel_torchprof.recorder.steps import process_steps
 from tests.integration.programs.plain_loop import train
 from tests.support.instrumented import Finished, attributes_of, run_command, run_instrumented
 
 PROGRAM = str(Path(__file__).with_name("programs") / "plain_loop.py")
 EVERY_STEP = "active=1"
-
-
-@pytest.fixture
-def instrumentor() -> Iterator[TorchprofInstrumentor]:
-    process_steps.start_over()
-    instrumentor = TorchprofInstrumentor()
-    yield instrumentor
-    if instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.uninstrument()
-    process_steps.start_over()
 
 
 def test_by_hand_with_an_exporter_and_a_provider(instrumentor: TorchprofInstrumentor) -> None:

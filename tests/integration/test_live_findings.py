@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,23 +13,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_torchprof import live_findings
 from otel_torchprof.analysis.patterns import PatternReport, find_patterns
 from otel_torchprof.instrumentor import TorchprofInstrumentor
-from otel_torchprof.recorder.steps import process_steps
 from otel_torchprof.recording import Recording
 from otel_torchprof.semconv_metrics import PATTERN_FINDINGS
 from tests.support.metric_families import KeepingExporter, metrics_of
 
 EVERY_STEP = "skip_first=1,active=3,repeat=1"
 TABLE = torch.zeros(64, 64)
-
-
-@pytest.fixture
-def instrumentor() -> Iterator[TorchprofInstrumentor]:
-    process_steps.start_over()
-    instrumentor = TorchprofInstrumentor()
-    yield instrumentor
-    if instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.uninstrument()
-    process_steps.start_over()
 
 
 def fills_row_by_row() -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -60,16 +60,6 @@ from tests.support.training_loop import run_steps
 EVERY_STEP = "active=1"
 # Among the busiest names, which have series of their own from the first collection on.
 SGD_STEP = "Optimizer.step#SGD.step"
-
-
-@pytest.fixture
-def instrumentor() -> Iterator[TorchprofInstrumentor]:
-    process_steps.start_over()
-    instrumentor = TorchprofInstrumentor()
-    yield instrumentor
-    if instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.uninstrument()
-    process_steps.start_over()
 
 
 @pytest.fixture
