@@ -32,7 +32,7 @@ Sampling = Literal["auto", "full"]
 
 def run(quick: bool) -> list[Row]:
     """Measures, for each example, ns an op x ops / step, and the wall time of a step beside that without."""
-    blocks, repeats, rounds = (20, 1, 1) if quick else (100, 15, 4)
+    blocks, repeats, rounds = (20, 1, 1) if quick else (100, 7, 4)
     op_cost_ns = median(added_ns(counting(), blocks) for _ in range(repeats))
     rows: list[Row] = []
     for name in ("transformer", "cnn"):
