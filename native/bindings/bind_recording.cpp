@@ -16,6 +16,7 @@
 #include "bindings/decoded_inputs.h"
 #include "bindings/python_values.h"
 #include "core/averages.h"
+#include "core/backwards.h"
 #include "core/drop_reason.h"
 #include "core/inputs_decoder.h"
 #include "core/links.h"
@@ -110,6 +111,10 @@ nb::object inputs(const Recording& recording, std::uint64_t row) {
 auto shape_ids(const Recording& recording) {
   ShapeIds ids = without_gil([&] { return input_shape_ids(recording); });
   return std::make_tuple(array(std::move(ids.by_row)), array(std::move(ids.example_row)), ids.damaged_inputs);
+}
+
+auto backwards(const Recording& recording) {
+  return array(without_gil([&] { return backward_events(recording); }));
 }
 
 auto forward_backward(const Recording& recording) {
@@ -207,6 +212,7 @@ void bind_recording(nb::module_& m) {
       .def("inputs", inputs, nb::arg("row"))
       .def("input_shape_ids", shape_ids)
       .def("tree", build_tree, nb::call_guard<nb::gil_scoped_release>())
+      .def("backward_events", backwards)
       .def("forward_backward_links", forward_backward)
       .def("averages", averages, nb::arg("tree"), nb::arg("by_overload"), nb::arg("by_shapes"),
            nb::arg("ranges").none())

@@ -85,7 +85,7 @@ def averages(
         recording.tree().native, group_by_overload, group_by_shapes, _step_ranges(recording, steps)
     )
     names = [without_step_number(recording.name(int(name_id))) for name_id in name]
-    if any(name.startswith(_STEP_MARK) for name in names):
+    if _STEP_MARK in names:
         kept, place = _merged_steps(names, kind)
         names, name, kind, first_row = (
             [names[group] for group in kept],
@@ -127,7 +127,7 @@ def _merged_steps(names: Sequence[str], kind: npt.NDArray[Any]) -> tuple[list[in
     places: list[int] = []
     for group, name in enumerate(names):
         place = len(kept)
-        if name.startswith(_STEP_MARK):
+        if name == _STEP_MARK:
             place = place_of_mark.setdefault((name, int(kind[group])), place)
         if place == len(kept):
             kept.append(group)

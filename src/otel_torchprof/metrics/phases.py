@@ -15,8 +15,6 @@ from otel_torchprof.recording import EventKind, Recording, StepPhase
 PHASES = ("other", "forward", "backward", "optimizer")
 NO_PHASE, FORWARD, BACKWARD, OPTIMIZER = range(4)
 
-_BACKWARD_SCOPE = 1  # at::RecordScope::BACKWARD_FUNCTION
-_BACKWARD_NAME = "autograd::engine::evaluate_function: "
 _OPTIMIZER_NAMES = ("Optimizer.step#", "Optimizer.zero_grad#")
 NO_STEP = -1
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -26,21 +24,18 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 def phase_of_events(recording: Recording) -> npt.NDArray[np.uint8]:
     """For each event an index into `PHASES`, by what encloses it on its thread and by itself:
 
-    - backward or optimizer: the innermost that begins one of them does. A function of the backward pass does,
-      by its scope, by torch's name for running one, or as it names the thread of its forward op (traces of
-      torch.profiler do not say what scope an event has); and a step of an optimizer does, or its clearing of
-      gradients;
+    - backward or optimizer: the innermost that begins one of them does: a function of the backward pass, as
+      native/core/backwards.h tells it, and a step of an optimizer, or its clearing of gradients;
     - forward: none does, and one has a number of autograd or began in a step of evaluation or inference;
     - else other.
     """
     events, parent = recording.events, recording.tree().parent
     on_cpu = np.isin(events.kind, (EventKind.OP, EventKind.USER))
-    is_backward = (events.scope == _BACKWARD_SCOPE) | (events.forward_thread != 0)
-    is_backward |= is_named(recording, lambda name: name.startswith(_BACKWARD_NAME))
+    is_backward = recording.native.backward_events().astype(bool)
     is_optimizer = is_named(recording, lambda name: name.startswith(_OPTIMIZER_NAMES))
     is_forward = on_cpu & ((events.sequence >= 0) | _in_inference(recording))
     phase = np.where(nearest(parent, is_forward) >= 0, FORWARD, NO_PHASE).astype(np.uint8)
-    begin = nearest(parent, on_cpu & (is_backward | is_optimizer))
+    begin = nearest(parent, is_backward | (on_cpu & is_optimizer))
     inside = np.flatnonzero(begin >= 0)
     phase[inside] = np.where(is_backward[begin[inside]], BACKWARD, OPTIMIZER)
     return phase
