@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -108,3 +109,54 @@ def test_finding_the_modules_is_no_part_of_the_recording(monkeypatch: pytest.Mon
     assert found_ns[-1] <= recording.start_ns
     assert len(recording) > 0
     assert found_ns[-1] <= recording.events.start_ns.min()
+
+
+def noted(recording: Recording, role: TensorRole, addresses: set[int]) -> list[int]:
+    """The addresses among these that were noted in that role, in the order of time."""
+    rows = recording.tensor_roles[recording.tensor_roles["role"] == role.value]
+    in_order = rows[np.argsort(rows["time_ns"], kind="stable")]["address"].tolist()
+    return [address for address in in_order if address in addresses]
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def test_a_parameter_is_noted_where_it_lies_now() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    held_by_a_bucket = torch.ones(2, 4, 4)
+    alone = torch.ones(4, 4)
+    before, bucket, last = storage_of(model.weight), storage_of(held_by_a_bucket), storage_of(alone)
+    capture = Capture(None, CaptureOptions(profile_memory=True))
+    capture.start()
+    for data in (model.weight.data, held_by_a_bucket[0], held_by_a_bucket[1], alone):
+        model.weight.data = data
+        model(torch.ones(1, 4)).sum().backward()
+        optimizer.step()
+    recording = capture.stop()
+    # When the capture starts, before each step, and when it stops.
+    expected = [before, before, bucket, bucket, last, last]
+    assert noted(recording, TensorRole.PARAMETER, {before, bucket, last}) == expected
+    sizes = recording.tensor_roles[recording.tensor_roles["address"] == bucket]["size_bytes"]
+    assert sizes.tolist() == [held_by_a_bucket.nbytes] * 2
+
+
+def test_gradients_that_are_new_at_every_step_are_noted_at_every_step() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    optimizer = torch.optim.Adam(model.parameters())
+    gradients: list[torch.Tensor] = []
+    capture = Capture(None, CaptureOptions(profile_memory=True))
+    capture.start()
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(torch.ones(1, 4)).sum().backward()
+        assert model.weight.grad is not None
+        gradients.append(model.weight.grad)  # kept: the next one lies elsewhere
+        optimizer.step()
+    recording = capture.stop()
+    addresses = [storage_of(gradient) for gradient in gradients]
+    assert noted(recording, TensorRole.GRADIENT, set(addresses)) == [*addresses, addresses[-1]]
+    state = {key: storage_of(tensor) for key, tensor in optimizer.state[model.weight].items()}
+    after_each_step_and_at_the_end = [*state.values()] * 6
+    assert noted(recording, TensorRole.OPTIMIZER_STATE, set(state.values())) == after_each_step_and_at_the_end

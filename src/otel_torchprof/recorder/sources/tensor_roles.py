@@ -9,41 +9,40 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import weakref
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.live_objects import objects_of, subclasses_of
 from otel_torchprof.recorder.sources.source import Source, SourceTarget
+from otel_torchprof.recorder.sources.tensor_notes import Label, Note, Place, TensorNotes
 from otel_torchprof.recorder.weak_identity_map import WeakIdentityMap
-from otel_torchprof.recording import TENSOR_ROLE_DTYPE, TensorRole
+from otel_torchprof.recording import TensorRole
 
 _NOT_NOTED = "what tensors are for was not noted"
-# c10::DeviceType by torch's name of it, of those that have memory of their own.
-_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "hip": 6, "xla": 9, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
-_OTHER_DEVICE_TYPE = 20  # privateuseone, under whatever name
-
 _MAX_OWNER = 0xFFFF
-# Fields of TENSOR_ROLE_DTYPE that a note has, in its order.
-_FIELDS = ("address", "size_bytes", "device_type", "device", "name", "role", "owner")
-Note = tuple[int, ...]
-_Columns = npt.NDArray[np.int64]
 
 
-class _Label(NamedTuple):
-    """What the program calls a tensor, and the number of the model or optimizer that it calls it so in."""
+class _Holder:
+    """A parameter or buffer of the program, and the places of what belongs to it."""
 
-    name: str
-    owner: int
+    __slots__ = ("_common", "_label", "_state", "gradient", "own", "role")
 
+    def __init__(self, common: TensorNotes, role: TensorRole, label: Label) -> None:
+        self._common = common
+        self._label = label
+        self._state: dict[str, Place] = {}
+        self.role = role
+        self.own = Place(common, role, label)
+        self.gradient = Place(common, TensorRole.GRADIENT, label)
 
-_Labelled = tuple[_Label, TensorRole, "weakref.ref[Any]"]
+    def state(self, key: str) -> Place:
+        """Of one piece of optimizer state."""
+        place = self._state.get(key)
+        if place is None:
+            place = self._state[key] = Place(self._common, TensorRole.OPTIMIZER_STATE, self._label, key)
+        return place
 
 
 class TensorRoles(Source):
@@ -54,23 +53,20 @@ class TensorRoles(Source):
     def __init__(self) -> None:
         self._target: SourceTarget | None = None
         self._hooks: list[Any] = []
-        self._prepared = _columns(())
+        self._prepared: list[Note] = []
 
     def prepare(self) -> None:
         """Finds the modules and optimizers, a walk over all objects, and what their tensors are for."""
         torch = importlib.import_module("torch")
         self._torch = torch
         self._is_compiling: Callable[[], bool] = torch.compiler.is_compiling
-        self._devices: dict[Any, tuple[int, int]] = {}
-        # Numbers in the order of the keys, whichever threads ask for them at once.
-        self._name_numbers: defaultdict[tuple[str, str], int] = defaultdict(itertools.count().__next__)
-        self._name_ids = np.zeros(0, dtype=np.int64)  # in the recording, by number
+        self._notes = TensorNotes(torch)
         # By identity: a module or an optimizer may compare and hash as it likes.
         self._modules: WeakIdentityMap[bool] = WeakIdentityMap()
         self._optimizers: WeakIdentityMap[bool] = WeakIdentityMap()
         self._owners: WeakIdentityMap[int] = WeakIdentityMap()
         self._owner_numbers = itertools.count(1)
-        self._labelled: list[_Labelled] | None = None
+        self._holders: WeakIdentityMap[_Holder] | None = None
         self._optimizer_stepped = False
         for found, known in zip(_existing(torch), (self._modules, self._optimizers), strict=True):
             for thing in found:
@@ -81,13 +77,13 @@ class TensorRoles(Source):
             self._remove_hooks()
             raise
         with failures.guard(_NOT_NOTED):
-            self._prepared = _columns(self._notes_of_everything())
+            self._prepared = self._notes_of_everything()
 
     def start(self, target: SourceTarget) -> None:
         self._target = target
-        prepared, self._prepared = self._prepared, _columns(())
+        prepared, self._prepared = self._prepared, []
         with failures.guard(_NOT_NOTED):
-            self._add_columns(prepared)
+            self._add(prepared)
 
     def _add_hooks(self) -> None:
         # Not by attribute: `torch.optim` hides its module `optimizer`.
@@ -124,7 +120,7 @@ class TensorRoles(Source):
         with failures.guard(_NOT_NOTED):
             self._optimizers[optimizer] = True
             self._optimizer_stepped = True
-            self._add(self._notes_of_optimizer(optimizer, with_state=False))
+            self._add(self._notes_of_optimizer(optimizer))
 
     def _after_optimizer_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         if self._is_compiling():
@@ -137,67 +133,53 @@ class TensorRoles(Source):
             return
         with failures.guard(_NOT_NOTED):
             self._modules[module] = True
-            self._labelled = None
-
-    def _notes_of_everything(self) -> Iterator[Note]:
-        yield from self._tensors_of_modules()
-        yield from self._gradients_of_modules()
-        for optimizer, _known in self._optimizers.items():
-            yield from self._notes_of_optimizer(optimizer, with_state=True)
+            self._holders = None
 
     def _add(self, notes: Iterable[Note]) -> None:
-        self._add_columns(_columns(notes))
+        if self._target is not None:
+            self._notes.write(notes, self._target.capture)
 
-    def _add_columns(self, columns: _Columns) -> None:
-        if self._target is None or not len(columns):
-            return
-        records = np.zeros(len(columns), dtype=TENSOR_ROLE_DTYPE)
-        for place, field in enumerate(_FIELDS):
-            records[field] = columns[:, place]
-        records["name"] = self._ids_of_names(self._target)[records["name"]]
-        self._target.capture.add_tensor_roles(records.view(np.uint8))
-
-    def _tensors_of_modules(self) -> Iterator[Note]:
-        for label, role, reference in self._labelled_tensors():
-            tensor = reference()
-            if tensor is not None:
-                yield from self._notes(tensor, role, label)
+    def _notes_of_everything(self) -> list[Note]:
+        notes: list[Note] = []
+        for tensor, holder in self._known_holders().items():
+            notes += holder.own.notes_of(tensor)
+        notes += self._gradients_of_modules()
+        for optimizer, _known in self._optimizers.items():
+            notes += self._notes_of_optimizer(optimizer)
+            notes += self._state_of(optimizer)
+        return list(dict.fromkeys(notes))  # a parameter that a module and an optimizer hold is one
 
     def _gradients_of_modules(self) -> Iterator[Note]:
-        for label, role, reference in self._labelled_tensors():
-            tensor = reference()
-            if role is TensorRole.PARAMETER and tensor is not None:
-                yield from self._gradient_of(tensor, label)
+        for tensor, holder in self._known_holders().items():
+            if holder.role is TensorRole.PARAMETER:
+                yield from _gradient_of(tensor, holder)
 
-    def _gradient_of(self, parameter: Any, label: _Label) -> Iterator[Note]:
-        # Asking what is no leaf for its gradient makes torch warn.
-        gradient = parameter.grad if parameter.is_leaf else None
-        if gradient is not None:
-            yield from self._notes(gradient, TensorRole.GRADIENT, label)
-
-    def _notes_of_optimizer(self, optimizer: Any, *, with_state: bool) -> Iterator[Note]:
-        labels = self._labels()
+    def _notes_of_optimizer(self, optimizer: Any) -> Iterator[Note]:
+        """Of its parameters and their gradients."""
+        holders = self._known_holders()
         for group_number, group in enumerate(optimizer.param_groups):
             for number, parameter in enumerate(group["params"]):
-                label = labels.get(id(parameter)) or _Label(
-                    f"param_groups[{group_number}].params[{number}]", self._owner(optimizer)
-                )
-                yield from self._notes(parameter, TensorRole.PARAMETER, label)
-                yield from self._gradient_of(parameter, label)
-        if with_state:
-            yield from self._state_of(optimizer)
+                holder = holders.get(parameter)
+                if holder is None:
+                    label = Label(f"param_groups[{group_number}].params[{number}]", self._owner(optimizer))
+                    holder = holders[parameter] = _Holder(self._notes, TensorRole.PARAMETER, label)
+                yield from holder.own.notes_of(parameter)
+                yield from _gradient_of(parameter, holder)
 
     def _state_of(self, optimizer: Any) -> Iterator[Note]:
-        labels = self._labels()
-        for holder, state in list(optimizer.state.items()):
-            own_name = holder if isinstance(holder, str) else ""
-            label = labels.get(id(holder)) or _Label(own_name, self._owner(optimizer))
+        holders = self._known_holders()
+        for held_by, state in list(optimizer.state.items()):
+            holder = holders.get(held_by)
+            if holder is None:
+                name = held_by if isinstance(held_by, str) else ""
+                label = Label(name, self._owner(optimizer))
+                holder = _Holder(self._notes, TensorRole.PARAMETER, label)
             for key, tensor in _tensors_in(state, self._torch.Tensor):
-                yield from self._notes(tensor, TensorRole.OPTIMIZER_STATE, label, key)
+                yield from holder.state(key).notes_of(tensor)
 
-    def _labelled_tensors(self) -> list[_Labelled]:
+    def _known_holders(self) -> WeakIdentityMap[_Holder]:
         """Parameters and buffers of all modules, by the path from the outermost module."""
-        known = self._labelled
+        known = self._holders
         if known is not None:
             return known
         modules = [module for module, _known in self._modules.items()]
@@ -205,26 +187,21 @@ class TensorRoles(Source):
         for module in modules:
             with failures.guard(_NOT_NOTED):  # one that cannot be walked keeps no other from being noted
                 inner.update(map(id, module._modules.values()))
-        found: list[_Labelled] = []
+        found: WeakIdentityMap[_Holder] = WeakIdentityMap()
         for root in (module for module in modules if id(module) not in inner):
             with failures.guard(_NOT_NOTED):
-                found += self._tensors_of(root)
-        self._labelled = found
+                self._find_holders(root, found)
+        self._holders = found
         return found
 
-    def _tensors_of(self, root: Any) -> Iterator[_Labelled]:
+    def _find_holders(self, root: Any, found: WeakIdentityMap[_Holder]) -> None:
         owner = self._owner(root)
         for role, named in (
             (TensorRole.PARAMETER, root.named_parameters()),
             (TensorRole.BUFFER, root.named_buffers()),
         ):
             for name, tensor in named:
-                yield _Label(name, owner), role, weakref.ref(tensor)
-
-    def _labels(self) -> dict[int, _Label]:
-        """Of parameters and buffers, by identity."""
-        tensors = ((reference(), label) for label, _role, reference in self._labelled_tensors())
-        return {id(tensor): label for tensor, label in tensors if tensor is not None}
+                found[tensor] = _Holder(self._notes, role, Label(name, owner))
 
     def _owner(self, holder: Any) -> int:
         number = self._owners.get(holder)
@@ -233,44 +210,11 @@ class TensorRoles(Source):
             number = self._owners[holder] = min(next(self._owner_numbers), _MAX_OWNER)
         return number
 
-    def _notes(self, tensor: Any, role: TensorRole, label: _Label, key: str = "") -> Iterator[Note]:
-        """One for each storage of the tensor; none for tensors without memory, such as fake ones."""
-        try:
-            name = self._name_numbers[label.name, key]
-            for part in _parts(tensor):
-                if hasattr(part, "fake_mode"):  # a FakeTensor: asked for an address, torch warns the program
-                    continue
-                storage = part.untyped_storage()
-                address = storage.data_ptr()
-                if address:
-                    device = self._device(part.device)
-                    yield address, storage.nbytes(), *device, name, role.value, label.owner
-        except (RuntimeError, ValueError, NotImplementedError, TypeError):
-            return  # it has no storage that could be asked
 
-    def _device(self, device: Any) -> tuple[int, int]:
-        """Its c10::DeviceType and number."""
-        known = self._devices.get(device)
-        if known is None:
-            index = -1 if device.index is None or device.type == "cpu" else device.index
-            known = self._devices[device] = (_DEVICE_TYPES.get(device.type, _OTHER_DEVICE_TYPE), index)
-        return known
-
-    def _ids_of_names(self, target: SourceTarget) -> npt.NDArray[np.int64]:
-        """Of all names, by the numbers that notes have: the first are made before there is a recording."""
-        ids = self._name_ids
-        if len(ids) < len(self._name_numbers):
-            names = tuple(self._name_numbers)[len(ids) :]
-            new = [
-                target.capture.intern(name.encode(errors="replace"), key.encode(errors="replace"))
-                for name, key in names
-            ]
-            self._name_ids = ids = np.concatenate((ids, np.array(new, dtype=np.int64)))
-        return ids
-
-
-def _columns(notes: Iterable[Note]) -> _Columns:
-    return np.fromiter(itertools.chain.from_iterable(notes), dtype=np.int64).reshape(-1, len(_FIELDS))
+def _gradient_of(parameter: Any, holder: _Holder) -> tuple[Note, ...]:
+    # Asking what is no leaf for its gradient makes torch warn.
+    gradient = parameter.grad if parameter.is_leaf else None
+    return () if gradient is None else holder.gradient.notes_of(gradient)
 
 
 def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
@@ -282,13 +226,6 @@ def _existing(torch: ModuleType) -> tuple[list[Any], list[Any]]:
         [thing for thing in found if type(thing) in module_classes],
         [thing for thing in found if type(thing) not in module_classes],
     )
-
-
-def _parts(tensor: Any) -> Iterable[Any]:
-    """The tensors with a storage of their own that hold a tensor's data."""
-    if tensor.is_sparse:
-        return (tensor._indices(), tensor._values())
-    return (getattr(tensor, "_local_tensor", tensor),)
 
 
 def _tensors_in(value: Any, tensor_class: type, key: str = "") -> Iterator[tuple[str, Any]]:
