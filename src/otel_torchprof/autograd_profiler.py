@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -171,6 +172,33 @@ class profile:
     def trace_id(self) -> str:
         """The id of the trace; empty before it begins."""
         return "" if self._trace is None else self._trace.get_trace_id() or ""
+
+    def create_trace_id(self) -> str:
+        """A new id: what `custom_trace_id_callback` gives, else a random one."""
+        callback = self._options["custom_trace_id_callback"]
+        return callback() if callback is not None else self.default_trace_id()
+
+    def default_trace_id(self) -> str:
+        """A random id: 128 bits in hexadecimal."""
+        return uuid.uuid4().hex.upper()
+
+    def config(self, create_trace_id: bool = False) -> Any:
+        """The same wishes for torch's own recorder, as its `ProfilerConfig`.
+
+        Args:
+            create_trace_id: with a new id in it, instead of `trace_id`.
+        """
+        torchs = importlib.import_module("torch._C._profiler")
+        return torchs.ProfilerConfig(
+            torchs.ProfilerState.KINETO,
+            self.record_shapes,
+            self.profile_memory,
+            self.with_stack,
+            self.with_flops,
+            self.with_modules,
+            self._options["experimental_config"] or torchs._ExperimentalConfig(),
+            self.create_trace_id() if create_trace_id else self.trace_id,
+        )
 
     def table(self, *arguments: Any, **options: Any) -> str:
         """The events as a table: see `EventList.table`.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,42 @@ def test_every_public_name_of_torchs_is_there() -> None:
     assert missing == []
     with pytest.raises(AttributeError, match="has no attribute 'profil'"):
         _ = autograd_profiler.profil
+
+
+def test_a_trace_id_is_the_callbacks_or_a_random_one() -> None:
+    first, second = (profile().create_trace_id() for _ in range(2))
+    assert first != second
+    assert all(re.fullmatch("[0-9A-F]{32}", trace_id) for trace_id in (first, second))
+    assert profile(custom_trace_id_callback=lambda: "mine").create_trace_id() == "mine"
+
+
+def test_its_wishes_can_be_handed_to_torchs_own_recorder() -> None:
+    theirs = torch.autograd.profiler.profile(record_shapes=True).config(create_trace_id=True)
+    assert isinstance(profile(record_shapes=True).config(create_trace_id=True), type(theirs))
+
+
+def test_activities_are_those_of_torch() -> None:
+    def run(module: Any) -> list[tuple[str, str, int, int]]:
+        with module.profile(use_kineto=True) as prof, record_function("scope"):
+            torch.ones(2, 3).add(1)
+        activities = prof.kineto_results.trace_activities()
+        assert all(activity.duration() >= 0 for activity in activities)
+        starts = [activity.timestamp() for activity in activities]
+        assert starts == sorted(starts)
+        assert abs(starts[0] - time.time_ns()) < 60 * 10**9
+        assert {activity.linked_activity() for activity in activities} == {None}
+        return [
+            (activity.name(), activity.type(), activity.device_id(), activity.resource_id())
+            for activity in activities
+        ]
+
+    assert run(autograd_profiler) == run(torch.autograd.profiler)
+
+
+def test_a_list_of_events_is_copied_into_an_ordinary_one() -> None:
+    with profile() as prof:
+        torch.ones(1)
+    assert prof.function_events is not None
+    copied = prof.function_events.copy()
+    copied.clear()
+    assert len(prof.function_events) > 0

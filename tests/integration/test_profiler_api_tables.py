@@ -247,3 +247,21 @@ def test_memory_is_that_of_torch_where_one_thread_allocates() -> None:
     ours = run(profile)
     assert ours == run(torch.profiler.profile)
     assert ours["[memory]"] == (-2048, -2048)
+
+
+def test_it_is_stated_how_much_of_the_time_flops_speak_for() -> None:
+    big = torch.ones(512, 512)
+    with profile(activities=CPU, with_flops=True) as prof:
+        torch.mm(big, big)
+    assert prof.flops_coverage() == 1
+    with profile(activities=CPU, with_flops=True) as prof:
+        big.sin()
+    assert prof.flops_coverage() == 0
+    with profile(activities=CPU, with_flops=True) as prof:
+        torch.conv2d(torch.ones(4, 8, 32, 32), torch.ones(8, 8, 3, 3))
+        big.sin()
+    averages = {average.key: average for average in prof.key_averages()}
+    whole_us = sum(average.self_cpu_time_total for average in averages.values())
+    # All of the convolution is made by ops inside it.
+    expected = averages["aten::conv2d"].cpu_time_total / whole_us
+    assert prof.flops_coverage() == pytest.approx(expected, rel=1e-3)

@@ -85,9 +85,7 @@ _NOTES = {
     "autograd.profile(experimental_config)": ("differs", "taken and without effect"),
     "autograd.profile(use_kineto)": ("differs", "taken and without effect: there is one way to time devices"),
     "autograd.profile(post_processing_timeout_s)": ("differs", "taken and without effect"),
-    "autograd.profile.config": ("differs", "missing: it makes the settings of Kineto"),
-    "autograd.profile.create_trace_id": ("differs", "missing: ids are made when a cycle begins"),
-    "autograd.profile.default_trace_id": ("differs", "missing: ids are made when a cycle begins"),
+    "autograd.profile.config": ("differs", "made when asked for: nothing here reads it"),
     "autograd.emit_itt": ("better", "of all threads; by the package `ittapi`, without it a warning"),
     "autograd.emit_nvtx": (
         "better",
@@ -95,8 +93,10 @@ _NOTES = {
     ),
     "autograd.load_nvprof": ("better", "databases of all versions, by the importer"),
     "autograd.parse_nvprof_trace": ("better", "databases of all versions, by the importer"),
-    "EventList.copy": ("differs", "missing: `list(events)`; it is a sequence and no `list`"),
-    "kineto_results.trace_activities": ("differs", "missing: they are objects of Kineto"),
+    "kineto_results.trace_activities": (
+        "differs",
+        "without arrows and metadata: see `recording.links`",
+    ),
     "EventList.export_stacks": ("better", "equal stacks are added up"),
 }
 

@@ -73,6 +73,10 @@ class EventList(MutableSequence[E]):
     def __delitem__(self, index: int | slice) -> None:
         del self._own()[index]
 
+    def copy(self) -> list[E]:
+        """The events as an ordinary list."""
+        return list(self._items)
+
     def insert(self, index: int, value: E) -> None:
         """Inserts an event before `index`."""
         self._own().insert(index, value)

@@ -148,6 +148,11 @@ class EventRows:
             found.setdefault(int(owner[call]) if owner[call] >= 0 else call, []).append(row)
         return found
 
+    @cached_property
+    def launcher(self) -> dict[int, int]:
+        """By row of device work, the number of the event that launched it."""
+        return {row: number for number, rows in self.launched.items() for row in rows}
+
     def is_on_device(self, number: int) -> bool:
         """Whether an event ran on a device."""
         return self.has_devices and number < self.first_step and bool(self._is_device_row[number])

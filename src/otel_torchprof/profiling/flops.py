@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
 
@@ -173,6 +174,23 @@ def flops_by_row(recording: Recording) -> dict[int, int]:
         if flops and _counts(name, row, parent, found, name_of):
             found[row], name_of[row] = flops, name
     return found
+
+
+def time_with_formula(recording: Recording, flops: Iterable[int]) -> npt.NDArray[np.bool_]:
+    """By row, whether its time is that of an op whose operations are counted, or of what that op called.
+
+    Args:
+        flops: the rows that `flops_by_row` found.
+    """
+    parent = recording.tree().parent
+    is_covered = np.zeros(len(parent), dtype=bool)
+    is_covered[list(flops)] = True
+    inner = np.flatnonzero(parent >= 0)
+    while True:
+        reached = inner[is_covered[parent[inner]] & ~is_covered[inner]]
+        if not len(reached):
+            return is_covered
+        is_covered[reached] = True
 
 
 def _counts(name: str, row: int, parent: Any, found: dict[int, int], name_of: dict[int, str]) -> bool:

@@ -23,6 +23,10 @@ class KinetoResults:
         """The events by start; each is made when it is asked for."""
         return _KinetoEvents(self._events)
 
+    def trace_activities(self) -> list[TraceActivity]:
+        """The events by start, as the lines of a Chrome trace; memory outside events is none."""
+        return [TraceActivity(event) for event in self._events if event.activity_type != "cpu_instant_event"]
+
     def trace_start_ns(self) -> int:
         """When the cycle began, unix ns."""
         return self._events.rows.recording.start_ns
@@ -63,6 +67,66 @@ class _KinetoEvents(Sequence["KinetoEvent"]):
 
     def __iter__(self) -> Iterator[KinetoEvent]:
         return map(KinetoEvent, self._events)
+
+
+class TraceActivity:
+    """One event as Kineto has it, whose fields are methods."""
+
+    def __init__(self, event: RecordedEvent) -> None:
+        self._event = event
+
+    def name(self) -> str:
+        """Its name; of a step `ProfilerStep#<number>`."""
+        return self._event.trace_name or self._event.name
+
+    def type(self) -> str:
+        """Its category in a Chrome trace, such as `cpu_op`."""
+        return str(self._event.activity_type)
+
+    def timestamp(self) -> int:
+        """Start, unix ns."""
+        return self._event.start_ns
+
+    def duration(self) -> int:
+        """End minus start, in ns."""
+        return self._event.end_ns - self._event.start_ns
+
+    def device_id(self) -> int:
+        """The number of the device; of what runs on threads the process."""
+        return self._event.process_id
+
+    def resource_id(self) -> int:
+        """The stream, or the thread as the operating system numbers it."""
+        return int(self._event.device_resource_id)
+
+    def correlation_id(self) -> int:
+        """Its own number."""
+        return int(self._event.id)
+
+    def linked_correlation_id(self) -> int:
+        """What a launch and the work it launched have in common; 0 = nothing."""
+        return int(self._event.linked_correlation_id)
+
+    def linked_activity(self) -> TraceActivity | None:
+        """The op that launched it; None for what no op launched."""
+        launcher = self._event.launcher
+        return None if launcher is None else TraceActivity(launcher)
+
+    def flow_id(self) -> int:
+        """The number of the arrow that starts or ends here: 0, arrows are written from links."""
+        return 0
+
+    def flow_type(self) -> int:
+        """As `flow_id`."""
+        return 0
+
+    def flow_start(self) -> bool:
+        """As `flow_id`."""
+        return False
+
+    def metadata_json(self) -> str:
+        """More fields of its line: empty, they are made when a trace is written."""
+        return ""
 
 
 # Torch's methods of an event, by the attribute of ours that each of them returns.

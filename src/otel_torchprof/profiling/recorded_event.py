@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from otel_torchprof.profiling.event_names import event_name, python_name
 from otel_torchprof.profiling.event_rows import PYTHON_KINDS, STEP_NAME, EventRows
-from otel_torchprof.profiling.flops import flops_by_row
+from otel_torchprof.profiling.flops import flops_by_row, time_with_formula
 from otel_torchprof.profiling.function_event import FunctionEvent, Interval, Kernel
 from otel_torchprof.profiling.inputs_view import InputsView
 from otel_torchprof.profiling.table import TableTotals
@@ -126,6 +126,17 @@ class RecordedEvents(Sequence["RecordedEvent"]):
     def flops(self) -> dict[int, int]:
         """Floating point operations by row, of ops that have a formula; none where they are not wanted."""
         return flops_by_row(self.rows.recording) if self.rows.options.with_flops else {}
+
+    def flops_coverage(self) -> float | None:
+        """The share of the time of all ops, on devices where there is any, that `flops` speaks for."""
+        recording = self.rows.recording
+        is_op = recording.events.kind == EventKind.OP
+        covered = is_op & time_with_formula(recording, self.flops)
+        count = len(recording)
+        for self_ns in (self.rows.self_device_ns[:count], self.rows.self_ns[:count]):
+            if whole_ns := int(self_ns[is_op].sum()):
+                return int(self_ns[covered].sum()) / whole_ns
+        return None
 
     @cached_property
     def _forward_rows(self) -> dict[int, int]:
@@ -280,6 +291,18 @@ class RecordedEvent(FunctionEvent):
 
     def _cpu_children(self) -> list[RecordedEvent]:
         return [self._events.event(child) for child in self._events.rows.children(self._number)]
+
+    @property
+    def launcher(self) -> RecordedEvent | None:
+        """The event that launched it; None for what is no work of a device."""
+        number = self._events.rows.launcher.get(self._number)
+        return None if number is None else self._events.event(number)
+
+    @property
+    def process_id(self) -> int:
+        """The process it ran in; of what ran on a device the number of that."""
+        track = self._track
+        return max(track.device, 0) if self._is_on_device else track.process_id
 
     def _kernels(self) -> list[Kernel]:
         rows = self._events.rows

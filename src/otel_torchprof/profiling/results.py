@@ -86,6 +86,14 @@ class Results:
         """The sum of all events."""
         return self.key_averages().total_average()
 
+    def flops_coverage(self) -> float | None:
+        """How much of the latest cycle its FLOPs speak for: a share of self time, from 0 to 1.
+
+        Of the time on devices where there is any, else of that on threads: the part in ops with a formula
+        and in what these called. None without any op. FLOPs take `with_flops`.
+        """
+        return self._views[0].flops_coverage()
+
     @property
     def self_cpu_time_total(self) -> float:
         """Self time of all events on threads, in microseconds."""

@@ -302,6 +302,14 @@ class TraceProfile:
         """Give the ids of the cycles that begin from now on; None gives random ones."""
         self.custom_trace_id_callback = callback
 
+    def flops_coverage(self) -> float | None:
+        """How much of the latest cycle its FLOPs speak for: see `Results.flops_coverage`.
+
+        Raises:
+            RuntimeError: no cycle has ended.
+        """
+        return self._finished().flops_coverage()
+
     def get_trace_id(self) -> str | None:
         """The id of the cycle under way, or of the last; None before the first."""
         return self._trace_id

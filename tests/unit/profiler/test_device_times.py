@@ -74,3 +74,21 @@ def test_stacks_by_device_time(recording: Recording, tmp_path: Path) -> None:
     path = tmp_path / "stacks.txt"
     Results([recording], ViewOptions(use_device="cuda")).export_stacks(path, "self_cuda_time_total")
     assert sorted(path.read_text().splitlines()) == ["aten::linear 5", "aten::linear;aten::addmm 30"]
+
+
+def test_an_activity_names_the_device_it_ran_on_and_the_op_that_launched_it(recording: Recording) -> None:
+    results = Results([recording], ViewOptions(use_device="cuda"))
+    activities = {activity.name(): activity for activity in results.kineto_results.trace_activities()}
+    gemm, linear = activities["gemm"], activities["aten::linear"]
+    assert (gemm.type(), gemm.device_id(), gemm.resource_id()) == ("kernel", 0, 7)
+    assert (gemm.timestamp(), gemm.duration()) == (40 * US, 30 * US)
+    assert (linear.type(), linear.device_id(), linear.resource_id()) == ("cpu_op", 1, 1)
+    launcher = gemm.linked_activity()
+    assert launcher is not None
+    assert (launcher.name(), launcher.correlation_id()) == ("aten::addmm", 2)
+    assert linear.linked_activity() is None
+
+
+def test_flops_speak_for_time_on_devices_where_there_is_any(recording: Recording) -> None:
+    assert Results([recording], ViewOptions(use_device="cuda")).flops_coverage() == 0
+    assert Results([RecordingBuilder().finish()], ViewOptions()).flops_coverage() is None
