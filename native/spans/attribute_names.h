@@ -44,6 +44,14 @@ inline constexpr Name kKernelBlock = "torch.kernel.block";
 inline constexpr Name kKernelRegisters = "torch.kernel.registers";
 inline constexpr Name kKernelSharedMemoryBytes = "torch.kernel.shared_memory_bytes";
 inline constexpr Name kMemcpySizeBytes = "torch.memcpy.size_bytes";
+inline constexpr Name kMemcpyBytesPerSecond = "torch.memcpy.bytes_per_s";
+inline constexpr Name kLaunchDelayNs = "torch.launch.delay_ns";
+inline constexpr Name kLaunchQueueDepth = "torch.launch.queue_depth";
+inline constexpr Name kGraphId = "torch.graph.id";
+inline constexpr Name kGraphNodeId = "torch.graph.node_id";
+inline constexpr Name kSyncStreamId = "torch.sync.stream_id";
+inline constexpr Name kSyncEventId = "torch.sync.event_id";
+inline constexpr Name kSyncCorrelationId = "torch.sync.correlation_id";
 inline constexpr Name kCorrelationId = "torch.correlation_id";
 inline constexpr Name kCorrelationIds = "torch.correlation_ids";
 inline constexpr Name kMemoryAllocatedBytes = "torch.memory.allocated_bytes";
@@ -100,6 +108,14 @@ inline constexpr Name kAll[] = {
     kKernelRegisters,
     kKernelSharedMemoryBytes,
     kMemcpySizeBytes,
+    kMemcpyBytesPerSecond,
+    kLaunchDelayNs,
+    kLaunchQueueDepth,
+    kGraphId,
+    kGraphNodeId,
+    kSyncStreamId,
+    kSyncEventId,
+    kSyncCorrelationId,
     kCorrelationId,
     kCorrelationIds,
     kMemoryAllocatedBytes,

@@ -17,6 +17,7 @@ from otel_torchprof.analysis.modules import ModuleRow, module_tree
 from otel_torchprof.cli_info import describe_steps, step_flags
 from otel_torchprof.cli_input import add_command
 from otel_torchprof.cli_report_counters import json_counters, print_counters
+from otel_torchprof.cli_report_device import json_devices, print_devices
 from otel_torchprof.cli_report_memory import json_memory, print_memory
 from otel_torchprof.cli_report_modules import module_json, module_table
 from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, make_table, size
@@ -122,6 +123,7 @@ def run(options: argparse.Namespace) -> int:
                 "modules": module_json(modules),
                 **json_counters(recording),
                 **json_memory(recording),
+                **json_devices(recording),
             }
         print(json.dumps(document, indent=2))
         return 0
@@ -133,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
     totals = _totals(table)
     console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
     if is_whole:
+        print_devices(console, recording)
         print_memory(console, recording)
         print_counters(console, recording)
     _print_modules(console, modules, limit)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor_device import DEVICE_CHECKS
 from otel_torchprof.doctor_sources import SOURCE_CHECKS
 from otel_torchprof.environment_variables import (
     OTEL_PYTHON_TORCHPROF_ENABLED,
@@ -192,12 +193,6 @@ def check_exporters(environ: Mapping[str, str]) -> Check:
     return Check(name, "ok", ", ".join(chosen) or "otlp, the default")
 
 
-def check_gpu(_environ: Mapping[str, str]) -> Check:
-    present = Path("/dev/nvidiactl").exists()
-    seen = "an NVIDIA GPU is there" if present else "no NVIDIA GPU"
-    return Check("GPU events", "off", f"{seen}; this version records no kernels, of CUDA only its memory")
-
-
 def check_recording_folder(environ: Mapping[str, str]) -> Check:
     name = "recording folder"
     setting = environ.get(OTEL_PYTHON_TORCHPROF_RECORDING_DIR)
@@ -257,6 +252,6 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_settings,
     check_exporters,
     check_recording_folder,
-    check_gpu,
+    *DEVICE_CHECKS,
     *SOURCE_CHECKS,
 )

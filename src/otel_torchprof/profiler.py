@@ -25,7 +25,7 @@ from otel_torchprof.profiling.handlers import (
 from otel_torchprof.profiling.recorders import Recorder
 from otel_torchprof.profiling.step_mark import StepMark
 from otel_torchprof.profiling.trace_profile import TraceProfile
-from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CounterScope
+from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CounterScope, DeviceMode
 from otel_torchprof.recorder.steps import StepSource, process_steps
 
 if TYPE_CHECKING:
@@ -90,16 +90,19 @@ class profile(TraceProfile):
         counters: names of perf events to count, as `perf list` has them.
         counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
             and every op.
+        device: work on CUDA devices: "on", "off", or "auto" by the activities.
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
             into memory; `prof.recording.save(path)` saves that. Cycles after the first get a number in it.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
         fallback: "torch" records through torch.profiler where our own recorder has no bridge to this torch;
             docs/torch-fallback.md says what is lost. None raises there.
-        recorder: "torch" records through torch.profiler in any case, "native" with our own recorder.
+        recorder: "torch" records through torch.profiler in any case, "native" with our own recorder. None
+            takes our own, but torch.profiler for activities that only it sees: XPU, MTIA, HPU, PrivateUse1,
+            and CUDA on ROCm.
 
     Raises:
-        ValueError: there is no such recorder or counter scope, an activity is given twice, the timeout is
-            negative, or the schedule returned no action for step 0.
+        ValueError: there is no such recorder, counter scope or device mode, an activity is given twice, the
+            timeout is negative, or the schedule returned no action for step 0.
         TypeError: an activity is none.
         AssertionError: there are no activities.
     """
@@ -123,10 +126,11 @@ class profile(TraceProfile):
         post_processing_timeout_s: float | None = None,
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
+        device: DeviceMode = "auto",
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         fallback: Literal["torch"] | None = None,
-        recorder: Recorder = "native",
+        recorder: Recorder | None = None,
     ) -> None:
         super().__init__(
             activities=activities if use_cuda is None else with_use_cuda(activities, use_cuda),
@@ -142,6 +146,7 @@ class profile(TraceProfile):
             post_processing_timeout_s=post_processing_timeout_s,
             counters=counters,
             counter_scope=counter_scope,
+            device=device,
             path=path,
             buffer_size_bytes=buffer_size_bytes,
             fallback=fallback,

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,8 @@ from otel_torchprof.analysis.averages import averages
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.profiler import Recorder
+from otel_torchprof.profiling import activities as profiling_activities
+from otel_torchprof.profiling import trace_profile
 from otel_torchprof.recorder import capture
 from otel_torchprof.recorder.bridge import BridgeUnavailable
 from otel_torchprof.recorder.failures import failures
@@ -292,3 +295,76 @@ def test_averages_exports_and_spans_take_the_recording(tmp_path: Path) -> None:
     assert names_of(again)["aten::cos"] == 1
     roots = roots_from_steps(recording, RunIdentity("run"))
     assert "aten::cos" in {span.name for span in plan_spans(recording, roots).spans()}
+
+
+class OnAnotherDevice:
+    """As on a machine whose torch supports a device that CUDA does not drive."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.activities = [
+            torch.profiler.ProfilerActivity.CPU,
+            getattr(torch.profiler.ProfilerActivity, name),
+        ]
+        monkeypatch.setattr(profiling_activities, "supported_activities", lambda: set(self.activities))
+        monkeypatch.setattr(trace_profile, "supported_activities", lambda: set(self.activities))
+
+
+@pytest.mark.parametrize("name", ["XPU", "MTIA", "HPU", "PrivateUse1"])
+@pytest.mark.parametrize("asked", [True, False])
+def test_devices_that_only_torch_sees_are_recorded_by_it(
+    name: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = OnAnotherDevice(monkeypatch, name)
+    reported = failures.count("torch.profiler records, for the devices")
+    with profile(activities=device.activities if asked else None) as prof:
+        torch.ones(2).cos()
+    assert prof.recorder == "torch"
+    assert names_of(prof.recording)["aten::cos"] == 1
+    assert failures.count("torch.profiler records, for the devices") == reported + 1
+
+
+def test_without_their_activity_and_where_it_is_asked_for_our_recorder_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device = OnAnotherDevice(monkeypatch, "XPU")
+    with profile(activities=device.activities[:1]) as prof:
+        torch.ones(2).cos()
+    assert prof.recorder == "native"
+    with profile(activities=device.activities, recorder="native") as prof:
+        torch.ones(2).cos()
+    assert prof.recorder == "native"
+    assert "sources" not in prof.recording.metadata
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "mode"),
+    [
+        (["CPU", "CUDA"], {}, "on"),
+        (None, {}, "on"),
+        (["CPU"], {}, "off"),
+        (["CPU"], {"device": "on"}, "on"),
+        (["CPU", "CUDA"], {"device": "off"}, "off"),
+    ],
+)
+def test_the_activities_say_whether_cuda_devices_are_recorded(
+    asked: list[str] | None, options: dict[str, Any], mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = OnAnotherDevice(monkeypatch, "CUDA")
+    wanted = [one for one in device.activities if one.name in asked] if asked else None
+    with profile(activities=wanted, **options) as prof:
+        pass
+    assert prof.recorder == "native"
+    assert prof.recording.metadata["options"]["device"] == mode
+
+
+def test_on_rocm_torch_records_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    OnAnotherDevice(monkeypatch, "CUDA")
+    with profile() as prof:
+        pass
+    assert prof.recorder == "torch"
+
+
+def test_a_device_mode_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match='device must be "auto", "off" or "on", not \'cuda\''):
+        profile(device="cuda")  # type: ignore[arg-type]

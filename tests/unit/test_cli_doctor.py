@@ -11,6 +11,7 @@ from otel_torchprof import cli, doctor
 from otel_torchprof._native import core
 from otel_torchprof.doctor import examine, file_system_of
 from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor_device import describe_cupti
 from otel_torchprof.doctor_sources import HARDWARE_COUNTERS, SOFTWARE_COUNTERS, check_counters
 
 FOLDER = "OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
@@ -169,6 +170,54 @@ def test_a_counter_that_is_not_there_is_named_beside_those_that_are() -> None:
     found = check_counters("some", ("page-faults", "nonsense", "noise"))
     assert found.detail.endswith("noise, nonsense: no event has this name")
     assert found.way_out == "`perf list` shows those there are"
+
+
+CUPTI = {
+    "available": True,
+    "reason": "",
+    "library": "/site/nvidia/cu13/lib/libcupti.so.13",
+    "cupti_version": 130_000,
+    "driver_version": 12_080,
+    "devices": 1,
+    "subscriber": "",
+}
+
+
+def test_cupti_that_works_is_told_with_its_versions() -> None:
+    detail = "driver for CUDA 12.8; CUPTI 13.0: /site/nvidia/cu13/lib/libcupti.so.13; 1 device"
+    assert describe_cupti(CUPTI) == Check("CUDA devices", "ok", detail)
+
+
+@pytest.mark.parametrize(("devices", "state"), [(-1, "off"), (0, "off"), (2, "missing")])
+def test_cupti_that_does_not_work_is_missing_only_where_there_is_a_device(devices: int, state: str) -> None:
+    none = {"library": "", "cupti_version": 0, "driver_version": 0}
+    reason = "no libcupti: looked in 2 places; pip install nvidia-cuda-cupti"
+    found = describe_cupti({**CUPTI, **none, "available": False, "reason": reason, "devices": devices})
+    assert found.state == state
+    assert found.detail.split("; ")[0] == "no libcupti: looked in 2 places"
+    assert found.way_out == "pip install nvidia-cuda-cupti"
+
+
+def test_another_subscriber_is_named() -> None:
+    found = describe_cupti({**CUPTI, "cupti_version": 26, "subscriber": "Nsight Systems"})
+    assert found.state == "missing"
+    assert found.detail.startswith(
+        "Nsight Systems has CUPTI, which serves one at a time; driver for CUDA 12.8"
+    )
+    assert "CUPTI API 26" in found.detail
+
+
+def test_the_device_is_off_where_the_setting_says_so() -> None:
+    assert check("CUDA devices", OTEL_PYTHON_TORCHPROF_DEVICE="off") == Check(
+        "CUDA devices", "off", "turned off by OTEL_PYTHON_TORCHPROF_DEVICE", "unset it"
+    )
+
+
+def test_counters_of_the_device_are_not_available_and_why() -> None:
+    found = check("counters of CUDA devices")
+    assert found.state == "off"
+    assert found.detail.startswith("not available: ")
+    assert found.way_out
 
 
 def test_a_check_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_torchprof.recorder.capture_options import DeviceMode
 
 _DEVICES = ("CUDA", "XPU", "MTIA", "HPU", "PrivateUse1")
 
@@ -45,7 +48,7 @@ def parse_activities(activities: Iterable[Any]) -> tuple[set[Any], dict[Any, set
 
 def warn_of_missing(activities: set[Any]) -> None:
     """Warns once of activities that this torch, on this machine, has none of."""
-    missing = {str(activity).rpartition(".")[2] for activity in activities - supported_activities()}
+    missing = _names(activities - supported_activities())
     if missing:
         warnings.warn(
             f"{', '.join(sorted(missing))} is not available here: no device work is recorded",
@@ -68,16 +71,39 @@ def with_use_cuda(activities: Iterable[Any] | None, use_cuda: bool) -> list[Any]
 
 def device_of(activities: set[Any]) -> str | None:
     """The kind of device among activities, as torch names it; None = none."""
-    names = {str(activity).rpartition(".")[2] for activity in activities}
+    names = _names(activities)
     for name in _DEVICES:
         if name in names:
             return _privateuse1_name() if name == "PrivateUse1" else name.lower()
     return None
 
 
+def device_mode(activities: set[Any]) -> DeviceMode:
+    """Whether our own recorder is to record the devices among activities: those that CUDA drives."""
+    available = _names(activities & supported_activities())
+    return "on" if "CUDA" in available and not _is_rocm() else "off"
+
+
+def seen_by_torch_alone(activities: set[Any]) -> list[str]:
+    """The devices among activities that are here, and that only torch's own profiler records."""
+    available = _names(activities & supported_activities())
+    ours = set() if _is_rocm() else {"CUDA"}
+    return [name for name in _DEVICES if name in available - ours]
+
+
 def has_cpu(activities: set[Any]) -> bool:
     """Whether what runs on threads is among activities."""
     return any(str(activity).endswith(".CPU") for activity in activities)
+
+
+def _names(activities: set[Any]) -> set[str]:
+    return {str(activity).rpartition(".")[2] for activity in activities}
+
+
+def _is_rocm() -> bool:
+    import torch
+
+    return torch.version.hip is not None
 
 
 def _privateuse1_name() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from otel_torchprof.recorder.failures import failures
@@ -17,17 +18,38 @@ Recorder = Literal["native", "torch"]
 Fallback = Literal["torch"]
 
 
-class RecorderChoice:
-    """Starts captures with the recorder that was asked for, or its fallback once that had to be taken."""
+class OnlyTorchSees(Exception):
+    """Why torch.profiler records without having been asked for."""
 
-    def __init__(self, recorder: Recorder, fallback: Fallback | None) -> None:
-        if recorder not in {"native", "torch"} or fallback not in {None, "torch"}:
+
+class RecorderChoice:
+    """Starts captures with the recorder that was asked for, or its fallback once that had to be taken.
+
+    Where none was asked for it is our own, but for devices that it does not know.
+    """
+
+    def __init__(self, recorder: Recorder | None, fallback: Fallback | None) -> None:
+        if recorder not in {None, "native", "torch"} or fallback not in {None, "torch"}:
             raise ValueError(
                 f'recorder must be "native" or "torch", not {recorder!r}, and fallback "torch" or None, '
                 f"not {fallback!r}"
             )
-        self.recorder: Recorder = recorder
+        self.recorder: Recorder = recorder or "native"
+        self._is_open = recorder is None
         self.fallback = fallback
+
+    def for_devices(self, unknown: Sequence[str]) -> None:
+        """Takes torch.profiler where there are devices that our recorder does not know, and says so once.
+
+        Args:
+            unknown: the names of those that are wanted.
+        """
+        if not unknown or not self._is_open:
+            return
+        self._is_open = False
+        self.recorder = "torch"
+        why = f'{", ".join(unknown)}: only it sees them; recorder="native" records without'
+        failures.report("torch.profiler records, for the devices", OnlyTorchSees(why))
 
     def make_ready(self) -> None:
         """Does what the first capture needs and takes long.

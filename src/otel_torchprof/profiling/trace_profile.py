@@ -6,15 +6,18 @@ import os
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from otel_torchprof.profiling.activities import (
+    device_mode,
     device_of,
     has_cpu,
     parse_activities,
+    seen_by_torch_alone,
     supported_activities,
     warn_of_missing,
 )
@@ -22,7 +25,12 @@ from otel_torchprof.profiling.event_rows import PYTHON_KINDS, ViewOptions
 from otel_torchprof.profiling.recorders import Fallback, Recorder, RecorderChoice
 from otel_torchprof.profiling.results import Results
 from otel_torchprof.profiling.trace_metadata import TraceMetadata
-from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CaptureOptions, CounterScope
+from otel_torchprof.recorder.capture_options import (
+    DEFAULT_BUFFER_SIZE_BYTES,
+    CaptureOptions,
+    CounterScope,
+    DeviceMode,
+)
 from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL, StepDetails
 
 if TYPE_CHECKING:
@@ -57,13 +65,16 @@ class TraceProfile:
         post_processing_timeout_s: float | None = None,
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
+        device: DeviceMode = "auto",
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         fallback: Fallback | None = None,
-        recorder: Recorder = "native",
+        recorder: Recorder | None = None,
     ) -> None:
         if counter_scope not in {"span", "op"}:
             raise ValueError(f'counter_scope must be "span" or "op", not {counter_scope!r}')
+        if device not in {"auto", "off", "on"}:
+            raise ValueError(f'device must be "auto", "off" or "on", not {device!r}')
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         self.options = CaptureOptions(
@@ -73,6 +84,7 @@ class TraceProfile:
             with_modules=with_modules,
             counters=tuple(counters),
             counter_scope=counter_scope,
+            device=device,
             buffer_size_bytes=buffer_size_bytes,
         )
         self._choice = RecorderChoice(recorder, fallback)
@@ -165,6 +177,7 @@ class TraceProfile:
         Raises:
             ImportError: torch is not installed.
         """
+        self._choice.for_devices(seen_by_torch_alone(self.activities))
         self._choice.make_ready()
         callback = self.custom_trace_id_callback
         self._trace_id = callback() if callback else uuid.uuid4().hex.upper()
@@ -180,7 +193,11 @@ class TraceProfile:
         """
         if self._capture is not None:
             raise RuntimeError("a profile records once: make another")
-        self._capture = self._choice.start(self._cycle_path(), self.options)
+        self._choice.for_devices(seen_by_torch_alone(self.activities))
+        options = self.options
+        if options.device == "auto":
+            options = replace(options, device=device_mode(self.activities))
+        self._capture = self._choice.start(self._cycle_path(), options)
         self._cycles += 1
         self._metadata.begin_cycle()
         self._add_known_metadata()

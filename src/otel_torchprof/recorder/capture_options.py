@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 CounterScope = Literal["span", "op"]
+DeviceMode = Literal["auto", "off", "on"]
 DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
 
 
@@ -21,6 +22,8 @@ class CaptureOptions:
         counters: names of perf events, as `perf list` has them.
         counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
             and every op.
+        device: work on CUDA devices: "on" from the start, with a warning where there is none, "auto" as soon
+            as the program uses CUDA.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
     """
 
@@ -30,4 +33,5 @@ class CaptureOptions:
     with_modules: bool = False
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
+    device: DeviceMode = "auto"
     buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES

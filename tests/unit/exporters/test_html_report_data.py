@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.exporters.html_report.coverage import Coverage
+from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.exporters.html_report.flame import MAX_FRAMES
 from otel_torchprof.exporters.html_report.names import MAX_NAME_CHARACTERS, shown
 from otel_torchprof.exporters.html_report.report_data import report_data

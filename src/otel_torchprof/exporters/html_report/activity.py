@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.analysis.launches import WORK_KINDS
-from otel_torchprof.exporters.html_report.coverage import Coverage
 from otel_torchprof.exporters.html_report.names import shown
 from otel_torchprof.recording import Recording, Track, TrackKind
 

@@ -7,60 +7,63 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.coverage import Coverage
+from otel_torchprof.analysis.device_use import COPY_KINDS, blocking_calls, device_uses
 from otel_torchprof.analysis.launches import WORK_KINDS
-from otel_torchprof.exporters.html_report.coverage import Coverage
 from otel_torchprof.exporters.html_report.names import UsedNames, shown
-from otel_torchprof.exporters.html_report.tables import EventGroups, table
+from otel_torchprof.exporters.html_report.tables import MAX_TABLE_ROWS, EventGroups, table
 from otel_torchprof.recording import EventKind, Recording
 
-_COPY_KINDS = (EventKind.MEMCPY, EventKind.MEMSET)
-_MAX_GAPS = 8
 Numbers = npt.NDArray[np.int64]
 
 
 def device_busy(recording: Recording) -> Coverage:
     """When any device was busy."""
     rows = np.flatnonzero(np.isin(recording.events.kind, WORK_KINDS))
-    return _cover(recording, rows)
+    return Coverage(recording.events.start_ns[rows], recording.events.end_ns[rows])
 
 
 def devices(recording: Recording) -> list[dict[str, Any]]:
     """Each device: when it was busy, in ns, and its longest pauses."""
-    kind = recording.events.kind
-    device_of_track = np.array([track.device for track in recording.tracks] or [0], dtype=np.int64)
-    work = np.flatnonzero(np.isin(kind, WORK_KINDS))
-    device_of_work = device_of_track[recording.events.track[work]]
     return [
-        _device(recording, int(number), work[device_of_work == number])
-        for number in np.unique(device_of_work)
+        {
+            "number": use.number,
+            "model": _model(recording, use.number),
+            "kernels": use.kernels,
+            "copies": use.copies,
+            "span_ns": use.span_ns,
+            "busy_ns": use.busy_ns,
+            "kernel_ns": use.kernel_ns,
+            "copy_ns": use.copy_ns,
+            "idle_ns": use.idle_ns,
+            "launch_wait_ns": use.launch_wait_ns,
+            "launched_kernels": use.launched_kernels,
+            "late_kernels": use.late_kernels,
+            "gaps": use.pauses,
+            "longest_gaps": [
+                [pause.start_ns - recording.start_ns, pause.duration_ns] for pause in use.longest_pauses
+            ],
+        }
+        for use in device_uses(recording)
     ]
 
 
-def _device(recording: Recording, number: int, rows: Numbers) -> dict[str, Any]:
-    kind = recording.events.kind[rows]
-    busy = _cover(recording, rows)
-    span_ns = int(busy.end_ns[-1] - busy.start_ns[0])
-    gaps_ns = busy.start_ns[1:] - busy.end_ns[:-1]
-    longest = np.argsort(-gaps_ns, kind="stable")[:_MAX_GAPS]
+def blocking(recording: Recording) -> dict[str, Any]:
+    """Calls in which threads waited for devices: the `MAX_TABLE_ROWS` longest by call and caller."""
+    found = blocking_calls(recording)
     return {
-        "number": number,
-        "model": _model(recording, number),
-        "kernels": int((kind == EventKind.KERNEL).sum()),
-        "copies": int(np.isin(kind, _COPY_KINDS).sum()),
-        "span_ns": span_ns,
-        "busy_ns": busy.total_ns,
-        "kernel_ns": _cover(recording, rows[kind == EventKind.KERNEL]).total_ns,
-        "copy_ns": _cover(recording, rows[np.isin(kind, _COPY_KINDS)]).total_ns,
-        "idle_ns": span_ns - busy.total_ns,
-        "gaps": len(gaps_ns),
-        "longest_gaps": [
-            [int(busy.end_ns[gap]) - recording.start_ns, int(gaps_ns[gap])] for gap in longest.tolist()
+        "rows": [
+            {
+                "call": shown(one.call),
+                "caller": shown(one.caller) if one.caller else "",
+                "calls": one.calls,
+                "total_ns": one.total_ns,
+                "longest_ns": one.longest_ns,
+            }
+            for one in found[:MAX_TABLE_ROWS]
         ],
+        "left_out": max(len(found) - MAX_TABLE_ROWS, 0),
     }
-
-
-def _cover(recording: Recording, rows: Numbers) -> Coverage:
-    return Coverage(recording.events.start_ns[rows], recording.events.end_ns[rows])
 
 
 def _model(recording: Recording, number: int) -> str:
@@ -89,7 +92,7 @@ def device_tables(recording: Recording, groups: EventGroups, used: UsedNames) ->
     time_ns = groups.sum_of_rows(np.where(np.isin(events.kind, WORK_KINDS), duration_ns, 0))
     by_time = np.argsort(-time_ns, kind="stable")
     more = {"self_ns": time_ns, "total_ns": time_ns, "longest_ns": longest_ns}
-    copies = by_time[np.isin(groups.kind[by_time], _COPY_KINDS)]
+    copies = by_time[np.isin(groups.kind[by_time], COPY_KINDS)]
     return {
         "kernels": table(groups, used, by_time[groups.kind[by_time] == EventKind.KERNEL], more),
         "copies": table(groups, used, copies, more | {"size_bytes": size_bytes, "sized_calls": sized}),

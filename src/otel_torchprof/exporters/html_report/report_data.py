@@ -10,7 +10,7 @@ import numpy as np
 from otel_torchprof.analysis.launches import WORK_KINDS, launched_ns
 from otel_torchprof.exporters.html_report.activity import activity
 from otel_torchprof.exporters.html_report.counters import counter_tables
-from otel_torchprof.exporters.html_report.device import device_busy, device_tables, devices
+from otel_torchprof.exporters.html_report.device import blocking, device_busy, device_tables, devices
 from otel_torchprof.exporters.html_report.facts import facts
 from otel_torchprof.exporters.html_report.findings import findings
 from otel_torchprof.exporters.html_report.flame import flame_graph
@@ -48,6 +48,7 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
         "memory": memory(recording),
         "activity": timeline.columns,
         "devices": devices(recording),
+        "blocking": blocking(recording),
         **device_tables(recording, groups, used),
         "counters": counter_tables(recording),
         "names": used.texts,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.exporters.html_report.coverage import Coverage
+from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.exporters.html_report.tables import MAX_TABLE_ROWS, EventGroups
 from otel_torchprof.recording import Recording, Step, StepFlags
 

@@ -30,3 +30,13 @@ def wanted_sources(options: CaptureOptions) -> Iterator[Source]:
         from otel_torchprof.recorder.sources.counters import Counters
 
         yield Counters(options.counters, options.counter_scope)
+    if options.device == "on" or (options.device == "auto" and _torch_knows_cuda()):
+        from otel_torchprof.recorder.sources.device import DeviceSource
+
+        yield DeviceSource(required=options.device == "on")
+
+
+def _torch_knows_cuda() -> bool:
+    import torch
+
+    return torch.version.cuda is not None

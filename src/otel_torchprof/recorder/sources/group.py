@@ -16,7 +16,7 @@ class SourceGroup:
         self._wanted = tuple(sources)
         self._working: list[Source] = []
         self.states: dict[str, str] = {}
-        """Of each wanted source `on`, or why it is off."""
+        """Of each wanted source its state, `on` as a rule, or why it is off."""
 
     def prepare(self) -> None:
         """Prepares each source that can; before `start`, and before the capture records."""
@@ -28,7 +28,7 @@ class SourceGroup:
         """Starts each source that is prepared and can."""
         for source in tuple(self._working):
             if self._succeeds(source, functools.partial(source.start, target)):
-                self.states[source.name] = "on"
+                self.states[source.name] = source.state
             else:
                 self._working.remove(source)
 
@@ -57,3 +57,4 @@ class SourceGroup:
             source = self._working.pop()
             with failures.guard(f"{source.name} was not stopped"):
                 source.stop()
+            self.states[source.name] = source.state

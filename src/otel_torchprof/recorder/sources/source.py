@@ -26,7 +26,10 @@ class Source(ABC):
     """Records one kind of thing into one capture, between `start` and `stop`; `prepare` comes before both."""
 
     name: str
-    """As in the recording's metadata: `sources` there maps it to `on`, or to why it is off."""
+    """As in the recording's metadata: `sources` there maps it to its state, or to why it is off."""
+
+    state: str = "on"
+    """Of one that has started; it may change while it records."""
 
     def prepare(self) -> None:  # noqa: B027 - most sources have nothing to prepare
         """Does what takes long and needs no running capture: none of it is in the recording.

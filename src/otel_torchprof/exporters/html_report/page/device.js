@@ -49,6 +49,7 @@ function showDevices() {
   for (const device of data.devices) byId("devices").append(deviceCard(device));
   showKernels();
   showCopies();
+  showBlocking();
 }
 
 function deviceCard(device) {
@@ -75,6 +76,13 @@ function deviceCard(device) {
     className: "hint",
     textContent: `${plural(device.kernels, "kernel")} and ${plural(device.copies, "copy", "copies")} within ${duration(span)} from the first to the last; ${plural(device.gaps, "pause")}.`,
   }));
+  if (device.launched_kernels) {
+    card.append(make("p", {
+      className: "hint",
+      textContent: `${duration(device.launch_wait_ns)} (${percent(device.launch_wait_ns, span)}) idle with nothing launched; ` +
+        `${count(device.late_kernels)} of ${plural(device.launched_kernels, "kernel")} launched when their stream had nothing left to do.`,
+    }));
+  }
   if (device.longest_gaps.length) card.append(pauses(device));
   return card;
 }
@@ -121,6 +129,25 @@ function showCopies() {
     ],
     rows,
     other: otherLine(data.copies.other),
+    sort: { key: "total_ns", down: true },
+  });
+}
+
+function showBlocking() {
+  const { rows, left_out: leftOut } = data.blocking;
+  if (!rows.length) return;
+  byId("blocking").hidden = false;
+  new DataTable(byId("blocking-table"), {
+    label: "Calls that waited for a device",
+    columns: [
+      nameColumn,
+      column("caller", "called in", (row) => row.caller || "–"),
+      column("calls", "calls", (row) => count(row.calls)),
+      timeColumn("total_ns", "total"),
+      timeColumn("longest_ns", "longest"),
+    ],
+    rows: rows.map((row) => ({ ...row, name: row.call, kind: "runtime" })),
+    other: leftOut ? `${plural(leftOut, "shorter line")} left out.` : "",
     sort: { key: "total_ns", down: true },
   });
 }
