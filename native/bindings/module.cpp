@@ -5,6 +5,7 @@ namespace nb = nanobind;
 void bind_capture(nb::module_& m);
 void bind_chrome(nb::module_& m);
 void bind_counters(nb::module_& m);
+void bind_device(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_modules(nb::module_& m);
 void bind_op_counts(nb::module_& m);
@@ -28,6 +29,7 @@ NB_MODULE(core, m) {
   bind_memory(m);
   bind_capture(m);
   bind_counters(m);
+  bind_device(m);
   bind_modules(m);
   bind_op_counts(m);
   bind_op_ranges(m);

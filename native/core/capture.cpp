@@ -58,6 +58,11 @@ void Capture::stop() noexcept {
   if (lost_in_fork()) {
     return;
   }
+  {
+    const std::lock_guard lock(device_mutex_);
+    end_device();
+    device_closed_ = true;
+  }
   const std::lock_guard lock(mutex_);
   const State before = state_.exchange(State::kStopped);
   if (before == State::kStopped) {
@@ -150,6 +155,58 @@ std::uint32_t Capture::intern(std::string_view name, std::string_view overload) 
 void Capture::add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept {
   if (slot() >= 0 && !lost_in_fork()) {
     recording_->add_tensor_roles(records);
+void Capture::start_device(DeviceCollector& collector, const DeviceOptions& options) {
+  const int slot = this->slot();
+  if (lost_in_fork() || slot < 0) {
+    throw DeviceRefused("the capture does not record; start it before its device");
+  }
+  const std::lock_guard lock(device_mutex_);
+  if (device_closed_ || device_started_) {
+    throw DeviceRefused("the device of a capture starts once, while it records; begin a new capture");
+  }
+  auto log = std::make_unique<DeviceLog>(*recording_, static_cast<std::uint32_t>(slot));
+  collector.start(options, *log);
+  device_started_ = true;
+  device_log_ = std::move(log);
+  device_ = &collector;
+  if (options.correlate_ops) {
+    slots[static_cast<std::size_t>(slot)].device.store(&collector, std::memory_order_release);
+  }
+}
+
+void Capture::stop_device() noexcept {
+  if (!lost_in_fork()) {
+    const std::lock_guard lock(device_mutex_);
+    end_device();
+  }
+}
+
+void Capture::end_device() noexcept {
+  if (device_ == nullptr) {
+    return;
+  }
+  slots[static_cast<std::size_t>(slot_.load(std::memory_order_relaxed))].device.store(
+      nullptr, std::memory_order_release);
+  const bool is_done = device_->stop();
+  device_counts_ = device_->counts();
+  device_ = nullptr;
+  if (is_done) {
+    device_log_->close();
+    device_log_.reset();
+  } else {
+    static_cast<void>(device_log_.release());  // still written to, as is the recording
+    leak(recording_);
+  }
+}
+
+DeviceCounts Capture::device_counts() const noexcept {
+  if (lost_in_fork()) {
+    return {};
+  }
+  const std::lock_guard lock(device_mutex_);
+  return device_ != nullptr ? device_->counts() : device_counts_;
+}
+
   }
 }
 

@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "core/active_recording.h"
+#include "core/device_collector.h"
+#include "core/device_log.h"
 
 namespace torchprof {
 
@@ -61,6 +63,15 @@ class Capture {
   [[nodiscard]] DropCounts drops() const noexcept;
   // Events so far.
   [[nodiscard]] std::uint64_t recorded() const noexcept;
+  // Records the device from now on, once in a capture. Throws DeviceRefused, also when not recording; the
+  // capture goes on without.
+  void start_device(DeviceCollector& collector, const DeviceOptions& options);
+  // What the device has finished is in the recording then. Idempotent, and bounded in time; stop() does it
+  // too.
+  void stop_device() noexcept;
+  // So far, or until the device was stopped.
+  [[nodiscard]] DeviceCounts device_counts() const noexcept;
+
   // Why the recording is in memory although a path was given; empty otherwise.
   [[nodiscard]] const std::string& fallback_reason() const noexcept { return fallback_reason_; }
   // The process forked while this captured.
@@ -77,6 +88,7 @@ class Capture {
   // While recording, under the lock.
   void end_counters() noexcept;
   [[nodiscard]] std::atomic<CounterScope>& counter_scope() const noexcept;
+  void end_device() noexcept;
 
   std::shared_ptr<ActiveRecording> recording_;
   std::string fallback_reason_;
@@ -86,3 +98,12 @@ class Capture {
 };
 
 }  // namespace torchprof
+
+  // Of everything below. Held while the collector starts and stops, by nothing that a collector or an op
+  // calls.
+  mutable std::mutex device_mutex_;
+  DeviceCollector* device_ = nullptr;  // while it records
+  std::unique_ptr<DeviceLog> device_log_;
+  DeviceCounts device_counts_;
+  bool device_started_ = false;
+  bool device_closed_ = false;

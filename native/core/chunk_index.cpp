@@ -40,6 +40,12 @@ std::uint64_t record_bytes_of(ChunkKind kind) noexcept {
       return sizeof(AllocationRecord);
     case ChunkKind::kFree:
       return 0;
+    case ChunkKind::kDeviceCalls:
+      return sizeof(DeviceCallRecord);
+    case ChunkKind::kDeviceWork:
+      return sizeof(DeviceWorkRecord);
+    case ChunkKind::kDeviceOps:
+      return sizeof(DeviceOpRecord);
   }
   return 0;
 }

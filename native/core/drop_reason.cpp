@@ -24,6 +24,12 @@ std::string_view drop_reason_name(std::size_t index) noexcept {
       return "profiler_replaced";
     case DropReason::kNotCounted:
       return "not_counted";
+    case DropReason::kDeviceDropped:
+      return "device_dropped";
+    case DropReason::kDeviceNoTime:
+      return "device_no_time";
+    case DropReason::kDeviceTooEarly:
+      return "device_too_early";
     case DropReason::kCount:
       break;
   }

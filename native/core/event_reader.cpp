@@ -74,6 +74,9 @@ void EventReader::read(const std::vector<Chunk>& chunks) {
       case ChunkKind::kEvents:
         saved_chunks.push_back(&chunk);
         break;
+      case ChunkKind::kDeviceOps:
+        refers_to_ops_ = true;
+        continue;
       default:
         continue;
     }
@@ -89,6 +92,43 @@ void EventReader::read(const std::vector<Chunk>& chunks) {
     read_track(track, track_chunks.ops, track_chunks.frames);
   }
   if (!events_.correlation.empty()) events_.correlation.resize(events_.size(), -1);
+  std::sort(op_rows_.begin(), op_rows_.end());
+}
+
+std::uint64_t EventReader::add_device_event(std::uint8_t kind, std::uint32_t name, std::uint32_t track,
+                                            const EventTimes& times, std::int64_t correlation) {
+  has_device_events_ = true;
+  events_.correlation.resize(events_.size(), -1);
+  events_.correlation.push_back(std::max<std::int64_t>(correlation, -1));
+  events_.start_ns.push_back(times.start_ns);
+  events_.end_ns.push_back(times.end_ns);
+  events_.name.push_back(name);
+  events_.track.push_back(track);
+  events_.kind.push_back(known_kind(kind));
+  events_.scope.push_back(0);
+  events_.flags.push_back(0);
+  events_.sequence.push_back(-1);
+  events_.forward_thread.push_back(0);
+  events_.end_track.push_back(0);
+  events_.payload.push_back(0);
+  return events_.size() - 1;
+}
+
+std::optional<std::uint64_t> EventReader::row_of_op(std::uint32_t place) const {
+  const auto found =
+      std::lower_bound(op_rows_.begin(), op_rows_.end(), std::make_pair(place, std::uint64_t{0}));
+  if (found == op_rows_.end() || found->first != place) return std::nullopt;
+  return found->second;
+}
+
+void EventReader::fit_into_op(std::uint32_t place, std::uint32_t track, EventTimes& times) const {
+  const std::optional<std::uint64_t> op = row_of_op(place);
+  if (!op || events_.track[*op] != track) return;
+  constexpr std::uint16_t kEndsElsewhere = kFlagAsync | kFlagOtherThread | kFlagUnfinished;
+  const std::int64_t start_ns = events_.start_ns[*op];
+  const std::int64_t end_ns = (events_.flags[*op] & kEndsElsewhere) != 0 ? kMaxTimeNs : events_.end_ns[*op];
+  times.start_ns = std::clamp(times.start_ns, start_ns, end_ns);
+  times.end_ns = std::clamp(times.end_ns, times.start_ns, end_ns);
 }
 
 void EventReader::read_track(std::uint32_t track, std::span<const Chunk* const> op_chunks,
@@ -119,11 +159,16 @@ void EventReader::reserve(std::uint64_t rows) {
 std::vector<std::uint64_t> EventReader::finish(std::int64_t last_ns) {
   for (const std::uint64_t row : open_rows_) events_.end_ns[row] = std::max(events_.start_ns[row], last_ns);
   std::vector<std::uint64_t> new_rows = order_rows(events_);
-  if (!new_rows.empty()) problems_.add(ReadProblem::kRowsOutOfOrder);
+  // What a device reports comes when it comes, on top of what its threads recorded.
+  if (!new_rows.empty() && !has_device_events_) problems_.add(ReadProblem::kRowsOutOfOrder);
   return new_rows;
 }
 
 void EventReader::read_op(const OpRecord& op, std::uint32_t track) {
+  if (refers_to_ops_) {
+    const auto offset = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(&op) - file_.data());
+    op_rows_.emplace_back(static_cast<std::uint32_t>(offset / kPayloadAlignBytes), events_.size());
+  }
   const std::uint64_t end_ticks = op.end_ticks.load(std::memory_order_acquire);
   std::uint16_t flags = op.flags.load(std::memory_order_relaxed);
   const std::int64_t start_ns = times_.unix_ns(op.start_ticks);

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/chunk_index.h"
@@ -35,6 +37,11 @@ class PayloadRanges {
   std::vector<Range> ranges_;  // ascending, disjoint
 };
 
+struct EventTimes {
+  std::int64_t start_ns;
+  std::int64_t end_ns;
+};
+
 class EventReader {
  public:
   EventReader(std::span<const std::byte> file, const StringIds& strings, const PayloadRanges& payload,
@@ -51,6 +58,15 @@ class EventReader {
   void read(const std::vector<Chunk>& chunks);
   // Events read so far.
   [[nodiscard]] std::uint64_t count() const noexcept { return events_.size(); }
+
+  // Rows of what a device reports, after all others; `name` as in EventTable. The row is the number of the
+  // event in the order of the file.
+  std::uint64_t add_device_event(std::uint8_t kind, std::uint32_t name, std::uint32_t track,
+                                 const EventTimes& times, std::int64_t correlation);
+  // The row of the op whose record lies there: `place` as in DeviceOpRecord. Only of files with such records.
+  [[nodiscard]] std::optional<std::uint64_t> row_of_op(std::uint32_t place) const;
+  // Moves what this op did on its own thread, the track, between its start and its end.
+  void fit_into_op(std::uint32_t place, std::uint32_t track, EventTimes& times) const;
 
   // Gives the open ops `last_ns` for an end and establishes the order of rows. Returns the new row of each
   // event in the order of the file, empty when that is the same.
@@ -76,6 +92,9 @@ class EventReader {
   ProblemCounts& problems_;
   EventTable events_;
   std::vector<std::uint64_t> open_rows_;
+  bool refers_to_ops_ = false;                                    // a device's records do
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> op_rows_;  // by place
+  bool has_device_events_ = false;
 };
 
 }  // namespace torchprof

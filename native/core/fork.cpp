@@ -28,6 +28,7 @@ void Registry::forget_parent() noexcept {
     slot.recording.store(nullptr, std::memory_order_relaxed);
     slot.listener.store(nullptr, std::memory_order_relaxed);
     slot.stopping.store(false, std::memory_order_relaxed);
+    slot.device.store(nullptr, std::memory_order_relaxed);
   }
   counting.store(nullptr, std::memory_order_relaxed);
   forget_scope_listeners();

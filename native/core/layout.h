@@ -49,6 +49,9 @@ enum class DropReason : std::uint32_t {
   kStartAfterStop = 7,    // an event that began while the capture was stopping
   kProfilerReplaced = 8,  // a thread whose Python calls went to a profiler set after ours
   kNotCounted = 9,        // counters of a thread or an event that could not be read, or never had their turn
+  kDeviceDropped = 10,    // work and calls that the device's own profiling interface had no room for
+  kDeviceNoTime = 11,     // work and calls that it gave no start or no end
+  kDeviceTooEarly = 12,   // what had ended before this capture began to record the device
   kCount = 16,
 };
 
@@ -286,6 +289,54 @@ static_assert(sizeof(DeviceRecord) == 128);
 inline constexpr std::int64_t kEventByStart = -2;
 
 // A reading of a counter: at a moment, or over the time of an event. The overload of its name says what the
+// What a capture writes of a device, as it arrives: in no order, and before it is known which rows belong
+// together. A reader makes events, tracks of streams, DeviceRecords and links of it. Times are ticks.
+
+// A call into a device's runtime or driver, on the thread that made it.
+struct DeviceCallRecord {
+  std::uint64_t start_ticks;
+  std::uint64_t end_ticks;
+  std::int64_t correlation;  // also of the work that it launched; -1 = none
+  std::uint32_t thread;      // ordinal
+  std::uint32_t name;        // string id
+  std::int32_t callback_id;  // as DeviceRecord::callback_id
+  std::uint8_t kind;         // EventKind: kRuntime, kDriver or kOverhead
+  std::uint8_t reserved[3];
+};
+static_assert(sizeof(DeviceCallRecord) == 40);
+
+// What a device did, or what was waited for. Not known: -1, or 0 in `grid`, `block` and `multiprocessors`.
+struct DeviceWorkRecord {
+  std::uint64_t start_ticks;
+  std::uint64_t end_ticks;
+  std::int64_t correlation;
+  std::int64_t size_bytes;
+  std::int64_t graph_node_id;
+  std::int64_t graph_id;
+  std::uint32_t name;
+  std::int32_t device;
+  std::int32_t context;
+  std::int32_t stream;
+  std::int32_t wait_stream;
+  std::int32_t wait_event;
+  std::uint32_t grid[3];
+  std::uint16_t block[3];
+  std::uint16_t multiprocessors;  // of the device
+  std::int32_t registers;         // a thread
+  std::int32_t shared_bytes;
+  std::uint8_t kind;  // EventKind: kKernel, kMemcpy, kMemset or kSync
+  std::uint8_t reserved[3];
+};
+static_assert(sizeof(DeviceWorkRecord) == 104);
+
+// Which op was running on the thread that made the call with this correlation id.
+struct DeviceOpRecord {
+  std::int64_t correlation;
+  std::uint32_t op;  // file offset of its OpRecord / kPayloadAlignBytes
+  std::uint32_t reserved;
+};
+static_assert(sizeof(DeviceOpRecord) == 16);
+
 // value is: see counter_series.h.
 struct CounterRecord {
   std::uint64_t time;   // ticks in a capture, unix ns in a saved recording

@@ -54,9 +54,9 @@ TORCHPROF_COLD bool make_room(ThreadBuffer& buffer) noexcept {
 }
 
 // After the time of the end was taken.
-void count_ended(ThreadBuffer& buffer, const OpRecord& record) noexcept {
-  if (EventCounters* const counters = buffer.counters(); counters != nullptr) [[unlikely]] {
-    counters->ended(record);
+void tell_of_end(ThreadBuffer& buffer, const OpRecord& record) noexcept {
+  if (buffer.has_to_tell_of_ends()) [[unlikely]] {
+    buffer.tell_of_end(record);
   }
 }
 
@@ -69,7 +69,7 @@ TORCHPROF_COLD void end_not_innermost(ThreadState& thread, std::uint32_t slot, A
   }
   if (OpRecord* record = buffer->open_ops().take(key); record != nullptr) {
     end_op(*record, end_ticks, is_async);
-    count_ended(*buffer, *record);
+    tell_of_end(*buffer, *record);
     return;
   }
   DropReason failure{};
@@ -126,13 +126,27 @@ TORCHPROF_HOT bool open_event(std::uint32_t slot, const void* key, Begin begin) 
       [slot](const ThreadState& thread) noexcept { count_not_entered(thread, slot); });
 }
 
-TORCHPROF_COLD OpRecord* begin_counted_op(ThreadBuffer& buffer, const torchprof_op_start& op) noexcept {
+// False when the op is not to be counted, or cannot be.
+bool read_counters(const Slot& slot, ThreadBuffer& buffer, const torchprof_op_start& op) noexcept {
+  if (!slot.counts(op.is_user != 0)) {
+    return false;
+  }
   buffer.join_counters();
-  EventCounters* const counters = buffer.counters();
-  const bool is_counted = counters != nullptr && counters->read_start();
+  return buffer.counters() != nullptr && buffer.counters()->read_start();
+}
+
+TORCHPROF_COLD OpRecord* begin_told_op(const Slot& slot, ThreadBuffer& buffer,
+                                       const torchprof_op_start& op) noexcept {
+  const bool is_counted = read_counters(slot, buffer, op);
   OpRecord* const record = buffer.begin_op(op);
-  if (is_counted && !buffer.is_discard(record)) {
-    counters->opened(*record);
+  if (buffer.is_discard(record)) {
+    return record;
+  }
+  if (is_counted) {
+    buffer.counters()->opened(*record);
+  }
+  if (DeviceCollector* const device = slot.device.load(std::memory_order_acquire); device != nullptr) {
+    buffer.push_to_device(*device, *record);
   }
   return record;
 }
@@ -161,7 +175,7 @@ TORCHPROF_COLD void end_unrecorded(std::uint32_t slot, const void* key) noexcept
 
 void op_start(std::uint32_t slot, const torchprof_op_start* op) noexcept {
   const bool records = open_event(slot, op->key, [slot, op](ThreadBuffer& buffer) noexcept {
-    return slots[slot].counts(op->is_user != 0) ? begin_counted_op(buffer, *op) : buffer.begin_op(*op);
+    return slots[slot].only_records() ? buffer.begin_op(*op) : begin_told_op(slots[slot], buffer, *op);
   });
   if (!records) [[unlikely]] {
     start_unrecorded(slot, *op);
@@ -176,7 +190,7 @@ void op_end(std::uint32_t slot, const void* key, std::uint8_t is_async) noexcept
         if (buffer != nullptr && buffer->recording() == &recording) [[likely]] {
           if (OpRecord* record = buffer->open_ops().pop(key); record != nullptr) [[likely]] {
             end_op(*record, ticks(), is_async != 0);
-            count_ended(*buffer, *record);
+            tell_of_end(*buffer, *record);
             return;
           }
         }

@@ -9,6 +9,7 @@
 #include "core/arguments_reader.h"
 #include "core/chunk_index.h"
 #include "core/counted_events.h"
+#include "core/device_reader.h"
 #include "core/event_reader.h"
 #include "core/file_image.h"
 #include "core/problems.h"
@@ -98,6 +99,14 @@ LinkTable read_links(std::span<const std::byte> file, const std::vector<Chunk>& 
   return links;
 }
 
+void add_links(const LinkTable& added, const std::vector<std::uint64_t>& new_rows, LinkTable& links) {
+  for (std::size_t i = 0; i < added.type.size(); ++i) {
+    links.from.push_back(new_rows.empty() ? added.from[i] : new_rows[added.from[i]]);
+    links.to.push_back(new_rows.empty() ? added.to[i] : new_rows[added.to[i]]);
+    links.type.push_back(added.type[i]);
+  }
+}
+
 // `record_chunks` was indexed before everything that its records refer to was committed or copied.
 Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owner,
                const std::vector<Chunk>& record_chunks, const ReadOptions& options) {
@@ -121,6 +130,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
       read_side_tables(file, record_chunks, events.count(), strings, times, tracks, problems);
   std::vector<ArgumentsRecord> arguments =
       read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
+  const DeviceRows device = read_device(file, record_chunks, strings, times, tracks, events, problems);
   const std::vector<Allocation> allocations = read_allocations(file, record_chunks, times, tracks);
   recording.end_ns = times.last_ns();
   const std::vector<std::uint64_t> new_rows = events.finish(recording.end_ns);
@@ -128,6 +138,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   find_step_phases(recording);
   recording.tracks = tracks.take();
   recording.devices = std::move(side_tables.devices);
+  recording.devices.insert(recording.devices.end(), device.devices.begin(), device.devices.end());
   recording.counters = std::move(side_tables.counters);
   recording.memory = std::move(side_tables.memory);
   recording.arguments = std::move(arguments);
@@ -136,6 +147,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   find_counted_events(recording, problems);
   if (!allocations.empty()) recording.memory = memory_records(allocations, recording.events);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
+  add_links(device.links, new_rows, recording.links);
   recording.metadata_json = read_metadata(file, chunks, problems);
   recording.problems = problems.occurred();
   if (!payload.empty()) {

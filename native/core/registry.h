@@ -19,6 +19,8 @@
 
 namespace torchprof {
 
+class DeviceCollector;
+
 struct alignas(64) Slot {
   // What the slot records into; nullptr while it does not record.
   std::atomic<ActiveRecording*> recording{nullptr};
@@ -30,6 +32,14 @@ struct alignas(64) Slot {
   // Which events of the recording are counted over. Here, where every op looks anyway.
   std::atomic<CounterScope> counter_scope{CounterScope::kNone};
 
+  // Who is told the ids of ops as they begin and end; nullptr while nobody is.
+  std::atomic<DeviceCollector*> device{nullptr};
+
+  // Nothing is to be done at the start of an op but to record it.
+  [[nodiscard]] bool only_records() const noexcept {
+    return counter_scope.load(std::memory_order_relaxed) == CounterScope::kNone &&
+           device.load(std::memory_order_relaxed) == nullptr;
+  }
   [[nodiscard]] bool counts(bool is_user) const noexcept {
     const CounterScope scope = counter_scope.load(std::memory_order_relaxed);
     return scope != CounterScope::kNone && (is_user || scope == CounterScope::kOps);

@@ -32,6 +32,10 @@ void ThreadBuffer::unbind() noexcept {
     counters_ = nullptr;
   }
   counters_asked_ = false;
+  // Ops that go on: their thread alone could pop them, and finds them below its next ones. They are of
+  // another recording then.
+  pushed_ops_ = {};
+  has_pushed_ = false;
   dropped_.close(*recording_);
   ops_.close(recording_->arena());
   inputs_.close(recording_->arena());
@@ -50,6 +54,21 @@ void ThreadBuffer::join_counters() noexcept {
   }
   counters_asked_ = true;
   counters_ = log->join(os_thread_id_, ordinal_);
+}
+
+void ThreadBuffer::push_to_device(DeviceCollector& collector, const OpRecord& op) noexcept {
+  pushed_ops_.push(collector, device_op_id(*recording_, op), op);
+  has_pushed_ = !pushed_ops_.empty();
+}
+
+void ThreadBuffer::tell_of_end(const OpRecord& op) noexcept {
+  if (counters_ != nullptr) {
+    counters_->ended(op);
+  }
+  if (has_pushed_) {
+    pushed_ops_.pop(op);
+    has_pushed_ = !pushed_ops_.empty();
+  }
 }
 
 bool ThreadBuffer::make_room_to_open() noexcept {

@@ -9,6 +9,7 @@
 #include "core/active_recording.h"
 #include "core/chunk_cursor.h"
 #include "core/clock.h"
+#include "core/device_op_ids.h"
 #include "core/drop_backoff.h"
 #include "core/event_counters.h"
 #include "core/frame_log.h"
@@ -62,6 +63,12 @@ class alignas(64) ThreadBuffer {
   // lock.
   void join_counters() noexcept;
 
+  // Tells the device's collector of an op that this thread has just begun, until it ends.
+  void push_to_device(DeviceCollector& collector, const OpRecord& op) noexcept;
+  // Something is to be done at the end of an op but to record it.
+  [[nodiscard]] bool has_to_tell_of_ends() const noexcept { return counters_ != nullptr || has_pushed_; }
+  void tell_of_end(const OpRecord& op) noexcept;
+
   // Room for one more op on the full open stack. Owner only, under the registry's lock.
   [[nodiscard]] bool make_room_to_open() noexcept;
   // An op that begins while the open stack is full is dropped; its end must be told from an unmatched one.
@@ -110,6 +117,7 @@ class alignas(64) ThreadBuffer {
   EventCounters* counters_ = nullptr;
   bool torch_thread_known_ = false;
   bool counters_asked_ = false;
+  bool has_pushed_ = false;
   OpenStack open_ops_;
 
   ChunkCursor inputs_{ChunkKind::kPayload, 1};
@@ -126,6 +134,7 @@ class alignas(64) ThreadBuffer {
   FrameLog frames_{*this};
   MemoryLog memory_{*this};
   NameCache names_;
+  PushedOps pushed_ops_;
   OpRecord discard_{};
 };
 

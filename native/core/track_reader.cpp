@@ -36,6 +36,20 @@ std::uint32_t TrackReader::saved(std::uint32_t index) {
   return *lost_track_;
 }
 
+std::uint32_t TrackReader::of_stream(std::int32_t device, std::int32_t context, std::int32_t stream) {
+  const auto [entry, is_new] =
+      of_stream_.try_emplace({device, context, stream}, static_cast<std::uint32_t>(tracks_.size()));
+  if (is_new) {
+    tracks_.push_back({.kind = TrackKind::kStream,
+                       .process_id = process_id_,
+                       .thread_id = stream,
+                       .device = device,
+                       .context = context,
+                       .name = "stream " + std::to_string(stream)});
+  }
+  return entry->second;
+}
+
 std::uint32_t TrackReader::of_step(std::uint32_t index_or_ordinal) {
   return saved_count_ != 0 ? saved(index_or_ordinal) : of_thread(index_or_ordinal);
 }

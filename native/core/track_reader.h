@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -24,6 +26,8 @@ class TrackReader {
   [[nodiscard]] std::uint32_t of_thread(std::uint32_t ordinal);
   // The track of a saved event; one made-up track, and counted, for all that the file does not list.
   [[nodiscard]] std::uint32_t saved(std::uint32_t index);
+  // The track of a device's stream, made when it is new.
+  [[nodiscard]] std::uint32_t of_stream(std::int32_t device, std::int32_t context, std::int32_t stream);
   // The track of a step: an index in a saved recording, a thread's ordinal in a capture.
   [[nodiscard]] std::uint32_t of_step(std::uint32_t index_or_ordinal);
 
@@ -39,6 +43,7 @@ class TrackReader {
   std::uint32_t saved_count_ = 0;
   std::optional<std::uint32_t> lost_track_;
   std::unordered_map<std::uint32_t, std::uint32_t> of_ordinal_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::uint32_t> of_stream_;
 };
 
 }  // namespace torchprof

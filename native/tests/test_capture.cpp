@@ -139,7 +139,7 @@ TEST_CASE("the end of an op that was open at a stop is no loss of the next captu
   op.end(slot);
   record_op(slot, "next");
   CHECK(all_drops(second) == 0);
-  const FakeOp never_begun;
+  static const FakeOp never_begun;  // at an address that no op of another test had
   never_begun.end(slot);
   CHECK(drops(second, DropReason::kUnmatchedEnd) == 1);
   second.stop();

@@ -59,6 +59,7 @@ def test_the_cpp_tests_pass(sanitizers: str, targets: list[str], tmp_path: Path)
         *(TOOLS / "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={TOOLS / 'ninja'}"),
         *("-DTORCHPROF_PYTHON=OFF", "-DTORCHPROF_TESTS=ON", "-DTORCHPROF_WERROR=ON"),
         *(f"-DTORCHPROF_SANITIZE={sanitizers}", f"-DPython_EXECUTABLE={sys.executable}"),
+        f"-DTORCHPROF_CUPTI_ROOT={Path(sysconfig.get_path('purelib')) / 'nvidia' / 'cu13'}",
     )
     run(TOOLS / "cmake", "--build", build, "--parallel", JOBS, "--target", *targets)
     run(

@@ -221,9 +221,22 @@ _AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...
 _RootLink: TypeAlias = tuple[bytes, int, str]
 # name, time, attributes
 _RootEvent: TypeAlias = tuple[str, int, Sequence[tuple[str, int | str]]]
-# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links, events
+# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links, events, rows, is
+# external
 _Root: TypeAlias = tuple[
-    bytes, int, int, int, int, int, int, int, str, Sequence[_RootLink], Sequence[_RootEvent]
+    bytes,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    str,
+    Sequence[_RootLink],
+    Sequence[_RootEvent],
+    Sequence[int],
+    bool,
 ]
 # trace id, span id, attributes
 _Link: TypeAlias = tuple[int, int, dict[str, _AttributeValue]]
@@ -436,6 +449,33 @@ class Capture:
 
         Raises:
             RuntimeError: the capture is lost in a fork.
+    def start_device(
+        self, cupti_paths: Sequence[str], kinds: Sequence[str], correlate_ops: bool = True, graph_level: bool = False,
+        max_buffer_bytes: int = 67_108_864,
+    ) -> None:  # fmt: skip
+        """Records the device from now on, once in a capture.
+
+        Args:
+            cupti_paths: where libcupti may be, best first, as of device_probe().
+            kinds: of "kernel", "memcpy", "memset", "runtime", "driver", "sync" and "overhead".
+            correlate_ops: ops push their ids; else they are found by thread and time.
+            graph_level: a launched graph is one piece of work, not its nodes.
+            max_buffer_bytes: what is not read yet takes no more.
+
+        Raises:
+            RuntimeError: it cannot be recorded; the text names the cause and the way out. The capture goes on.
+            ValueError: there is no such kind.
+        """
+
+    def stop_device(self) -> None:
+        """What the device has finished is recorded then; idempotent, as stop() does it too. Takes two seconds
+        at most. Who wants the work that still runs waits for the device first."""
+
+    def device_counts(self) -> dict[str, int]:
+        """Counts of "kernels", "copies", "memsets", "synchronizations", "calls" and "overheads" so far; of
+        "unknown_records" and "buffers" that came; "decode_ns" of processor time that reading them took; and the
+        "buffer_bytes" that are taken. Drops are in drops()."""
+
         """
 
 def try_counters(names: list[str]) -> tuple[list[tuple[str, bool, str]], float, bool]: ...
@@ -444,7 +484,7 @@ def core_table_address() -> int:
 
 # --- Modules ---
 
-def start_modules(slot: int, graph_task: Callable[[], int]) -> None:
+def start_modules(slot: int, graph_task: Callable[[], int], outermost_only: bool) -> None:
     """Lets the capture in a slot record the calls that `begin_module` reports.
 
     Args:
@@ -457,6 +497,14 @@ def stop_modules(slot: int) -> list[tuple[str, str, str, Any]]:
 
 def forget_modules() -> None:
     """In the child of a fork: nothing is recorded any more."""
+def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dict[str, Any]:
+    """What there is to record a device with; loads it when it is not in the process. Never raises.
+
+    Keys: "available"; "reason" why not and what helps, else ""; "library" (a path); "cupti_version" as
+    cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known, as
+    before CUDA starts); "subscriber", who else profiles, where `try_subscribe` asks and no capture records.
+    """
+
 
 def begin_module(module: object) -> bool:
     """Begins a call; False when nothing was recorded, and nothing is to be ended."""
@@ -467,6 +515,7 @@ def end_module(module: object) -> None:
 # --- Ranges for other tools ---
 
 def start_op_ranges(begin: Callable[[int, str], object], end: Callable[[int], object]) -> int:
+        outermost_only: only calls that no other is around.
     """Calls `begin(key, text)` and `end(key)` for each op, on its thread; the slot, -1 when none is free."""
 
 def stop_op_ranges(slot: int) -> None: ...
@@ -515,6 +564,9 @@ def start_python_frames(
         own_package: folder whose frames are not recorded, with a separator at its end; likewise the others.
         standard_library: folder whose frames are not recorded where `own_package` calls them.
         site_packages: folder inside `standard_library` that is not part of it.
+def set_span_observer(observer: Callable[[], object] | None) -> None:
+    """Sets who is told of every scope that has begun; None = nobody. What it raises is dropped."""
+
 
     Raises:
         RuntimeError: this Python cannot.

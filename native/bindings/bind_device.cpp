@@ -1,0 +1,96 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/python_values.h"
+#include "core/capture.h"
+#include "sources/cupti/cupti_collector.h"
+
+namespace nb = nanobind;
+
+namespace torchprof::bindings {
+namespace {
+
+// By DeviceKind.
+constexpr std::array<std::string_view, 7> kKindNames{"kernel", "memcpy", "memset",  "runtime",
+                                                     "driver", "sync",   "overhead"};
+
+DeviceKind kind_of(const std::string& name) {
+  for (std::size_t i = 0; i < kKindNames.size(); ++i) {
+    if (kKindNames[i] == name) return static_cast<DeviceKind>(i);
+  }
+  throw std::invalid_argument("no kind of device record is called " + name);
+}
+
+nb::dict device_probe(const std::vector<std::string>& cupti_paths, bool try_subscribe) {
+  DeviceProbe probe;
+  {
+    const nb::gil_scoped_release release;
+    probe = cupti::CuptiCollector::instance().probe(cupti_paths, try_subscribe);
+  }
+  nb::dict result;
+  result["available"] = probe.reason.empty();
+  result["reason"] = text(probe.reason);
+  result["library"] = text(probe.library);
+  result["cupti_version"] = probe.interface_version;
+  result["driver_version"] = probe.driver_version;
+  result["devices"] = probe.devices;
+  result["subscriber"] = text(probe.subscriber);
+  return result;
+}
+
+void start_device(Capture& self, const std::vector<std::string>& cupti_paths,
+                  const std::vector<std::string>& kinds, bool correlate_ops, bool graph_level,
+                  std::size_t max_buffer_bytes) {
+  DeviceOptions options{.libraries = cupti_paths,
+                        .kinds = {},
+                        .correlate_ops = correlate_ops,
+                        .graph_level = graph_level,
+                        .max_buffer_bytes = max_buffer_bytes};
+  for (const std::string& kind : kinds) options.kinds.push_back(kind_of(kind));
+  const nb::gil_scoped_release release;
+  self.start_device(cupti::CuptiCollector::instance(), options);
+}
+
+nb::dict device_counts(const Capture& self) {
+  DeviceCounts counts;
+  {
+    const nb::gil_scoped_release release;  // a stop on another thread may take a while
+    counts = self.device_counts();
+  }
+  nb::dict result;
+  result["kernels"] = counts.kernels;
+  result["copies"] = counts.copies;
+  result["memsets"] = counts.memsets;
+  result["synchronizations"] = counts.synchronizations;
+  result["calls"] = counts.calls;
+  result["overheads"] = counts.overheads;
+  result["unknown_records"] = counts.unknown_records;
+  result["buffers"] = counts.buffers;
+  result["decode_ns"] = counts.decode_ns;
+  result["buffer_bytes"] = cupti::CuptiCollector::instance().buffer_bytes();
+  return result;
+}
+
+}  // namespace
+}  // namespace torchprof::bindings
+
+void bind_device(nb::module_& m) {
+  using namespace torchprof;
+  using namespace torchprof::bindings;
+  nb::borrow<nb::class_<Capture>>(m.attr("Capture"))
+      .def("start_device", start_device, nb::arg("cupti_paths"), nb::arg("kinds"),
+           nb::arg("correlate_ops") = true, nb::arg("graph_level") = false,
+           nb::arg("max_buffer_bytes") = DeviceOptions{}.max_buffer_bytes)
+      .def("stop_device", &Capture::stop_device, nb::call_guard<nb::gil_scoped_release>())
+      .def("device_counts", device_counts);
+  m.def("device_probe", device_probe, nb::arg("cupti_paths"), nb::arg("try_subscribe") = false);
+}

@@ -1,0 +1,31 @@
+// Turns the times of a device's profiling interface into ticks, by two readings of both clocks.
+#pragma once
+
+#include <cstdint>
+
+namespace torchprof {
+
+// One moment on the interface's clock, which all its times are on, and on ours.
+struct DeviceClockPair {
+  std::int64_t device_ns = 0;
+  std::uint64_t ticks = 0;
+};
+
+// The line through two pairs. What lies between them is as exact as they are, however the interface's clock
+// is slewed meanwhile. One that was stepped, or pairs too close to each other, say nothing of the rate: then
+// both clocks are taken to run alike from the later pair on.
+class DeviceClockLine {
+ public:
+  DeviceClockLine() = default;
+  // `ticks_per_ns`: the rate of ours.
+  DeviceClockLine(const DeviceClockPair& start, const DeviceClockPair& latest, double ticks_per_ns) noexcept;
+
+  // Never 0, which is no time.
+  [[nodiscard]] std::uint64_t to_ticks(std::uint64_t device_ns) const noexcept;
+
+ private:
+  DeviceClockPair anchor_;
+  double ticks_per_ns_ = 1.0;
+};
+
+}  // namespace torchprof

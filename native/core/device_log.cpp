@@ -1,0 +1,56 @@
+#include "core/device_log.h"
+
+#include <new>
+
+#include "core/device_op_ids.h"
+#include "core/registry.h"
+
+namespace torchprof {
+
+template <typename Record>
+void DeviceLog::append(ChunkCursor& cursor, const Record& record) noexcept {
+  std::byte* room = cursor.reserve_fast(sizeof(Record));
+  if (room == nullptr) [[unlikely]] {
+    room = dropped_.reserve(recording_, [&](DropReason& failure) noexcept {
+      std::byte* const taken = cursor.reserve(recording_.arena(), sizeof(Record));
+      failure = cursor.failure();
+      return taken;
+    });
+    if (room == nullptr) {
+      return;
+    }
+  }
+  new (room) Record(record);
+  cursor.commit_record(sizeof(Record));
+}
+
+template void DeviceLog::append(ChunkCursor&, const DeviceCallRecord&) noexcept;
+template void DeviceLog::append(ChunkCursor&, const DeviceWorkRecord&) noexcept;
+
+void DeviceLog::add_op(std::int64_t correlation, std::uint64_t op_id) noexcept {
+  if (is_op_of(op_id, recording_)) {
+    append(ops_, DeviceOpRecord{.correlation = correlation, .op = op_place(op_id), .reserved = 0});
+  }
+}
+
+std::uint32_t DeviceLog::ordinal_of(std::uint32_t os_thread_id) noexcept {
+  if (const auto known = ordinals_.find(os_thread_id); known != ordinals_.end()) {
+    return known->second;
+  }
+  const std::uint32_t ordinal = Registry::instance().ordinal_of(slot_, recording_, os_thread_id);
+  try {
+    ordinals_.emplace(os_thread_id, ordinal);
+  } catch (const std::bad_alloc&) {
+    return ordinal;  // asked for again
+  }
+  return ordinal;
+}
+
+void DeviceLog::close() noexcept {
+  for (ChunkCursor* cursor : {&calls_, &work_, &ops_}) {
+    cursor->close(recording_.arena());
+  }
+  dropped_.close(recording_);
+}
+
+}  // namespace torchprof

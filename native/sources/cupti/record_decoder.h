@@ -1,0 +1,80 @@
+// Reads CUPTI's activity records into a recording's log. On the collector's own thread, without the GIL.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "core/device_clock.h"
+#include "core/device_collector.h"
+#include "core/device_log.h"
+#include "sources/cupti/cupti_api.h"
+
+namespace torchprof::cupti {
+
+// Correlation ids of CUPTI have 32 bits and come round again after four billion calls; ours do not.
+class CorrelationIds {
+ public:
+  [[nodiscard]] std::int64_t widen(std::uint32_t id) noexcept {
+    // The nearest to the last one with these low bits: records come nearly in order.
+    latest_ =
+        latest_ < 0 ? id : latest_ + static_cast<std::int32_t>(id - static_cast<std::uint32_t>(latest_));
+    return latest_;
+  }
+
+ private:
+  std::int64_t latest_ = -1;  // none yet
+};
+
+class RecordDecoder {
+ public:
+  // What ended before `first` was not of this capture.
+  RecordDecoder(const Libraries& libraries, DeviceLog& log, const DeviceClockPair& first) noexcept
+      : libraries_(libraries), log_(log), first_(first) {}
+
+  // The clock was read after the buffer was filled.
+  void decode(std::uint8_t* buffer, std::size_t valid_bytes, const DeviceClockLine& clock);
+
+  // On the same thread.
+  [[nodiscard]] const DeviceCounts& counts() const noexcept { return counts_; }
+
+ private:
+  void decode_record(const std::byte* record);
+  void add_kernel(const std::byte* record);
+  void add_copy(const std::byte* record, std::size_t correlation, std::size_t graph_node, std::size_t graph);
+  void add_memset(const std::byte* record);
+  void add_graph(const std::byte* record);
+  void add_synchronization(const std::byte* record);
+  void add_call(const std::byte* record, EventKind kind);
+  void add_overhead(const std::byte* record);
+  void add_external_id(const std::byte* record);
+
+  // Into `start_ticks` and `end_ticks`; false, and counted, for what cannot be recorded.
+  template <typename Record>
+  [[nodiscard]] bool set_times(Record& into, const std::byte* record, std::size_t start, std::size_t end);
+
+  [[nodiscard]] std::uint32_t kernel_name_id(const char* name);
+  [[nodiscard]] std::uint32_t call_name_id(std::uint32_t domain, std::uint32_t callback_id);
+  // Of names that few records have: interned anew each time the key is.
+  template <typename Make>
+  [[nodiscard]] std::uint32_t small_name_id(std::uint64_t key, Make make);
+  [[nodiscard]] std::uint16_t multiprocessors_of(std::uint32_t device);
+
+  struct KernelName {
+    std::string mangled;  // an address may come to carry another name
+    std::uint32_t id;
+  };
+
+  const Libraries& libraries_;
+  DeviceLog& log_;
+  DeviceClockPair first_;
+  DeviceClockLine clock_;
+  CorrelationIds correlations_;
+  DeviceCounts counts_;
+  std::unordered_map<const char*, KernelName> kernel_names_;
+  std::unordered_map<std::uint64_t, std::uint32_t> names_;
+  std::unordered_map<std::uint32_t, std::uint16_t> multiprocessors_;
+};
+
+}  // namespace torchprof::cupti
