@@ -32,6 +32,14 @@ void begin_step(Capture& self, std::int64_t number, std::uint8_t phase, std::uin
                    .links = bytes_view(links)});
 }
 
+void add_context(Capture& self, const nb::bytes& context, std::uint8_t trace_flags, bool is_root,
+                 const nb::bytes& links) {
+  self.add_context({.context = bytes_view(context),
+                    .trace_flags = trace_flags,
+                    .flags = static_cast<std::uint8_t>(is_root ? kContextIsRoot : 0),
+                    .links = bytes_view(links)});
+}
+
 nb::dict drops(const Capture& self) {
   const DropCounts counts = self.drops();
   nb::dict by_reason;
@@ -72,6 +80,8 @@ void bind_capture(nb::module_& m) {
       .def("begin_step", bindings::begin_step, nb::arg("number"), nb::arg("phase"), nb::arg("flags"),
            nb::arg("context"), nb::arg("context_trace_flags"), nb::arg("links"))
       .def("end_step", &Capture::end_step)
+      .def("add_context", bindings::add_context, nb::arg("context"), nb::arg("trace_flags"),
+           nb::arg("is_root"), nb::arg("links"))
       .def("name_thread", &Capture::name_thread, nb::arg("os_thread_id"), nb::arg("name"))
       .def(
           "add_metadata",

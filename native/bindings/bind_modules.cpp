@@ -11,8 +11,8 @@ namespace nb = nanobind;
 namespace torchprof::bindings {
 namespace {
 
-void start_modules(std::uint32_t slot, nb::object graph_task) {
-  ModuleCalls::instance().start(slot, std::move(graph_task));
+void start_modules(std::uint32_t slot, nb::object graph_task, bool outermost_only) {
+  ModuleCalls::instance().start(slot, std::move(graph_task), outermost_only);
 }
 
 nb::list stop_modules(std::uint32_t slot) {
@@ -31,7 +31,8 @@ void bind_modules(nb::module_& m) {
   using torchprof::ModuleCalls;
   namespace bindings = torchprof::bindings;
 
-  m.def("start_modules", bindings::start_modules, nb::arg("slot"), nb::arg("graph_task"));
+  m.def("start_modules", bindings::start_modules, nb::arg("slot"), nb::arg("graph_task"),
+        nb::arg("outermost_only"));
   m.def("stop_modules", bindings::stop_modules, nb::arg("slot"));
   m.def("forget_modules", [] { ModuleCalls::instance().forget(); });
   m.def("begin_module", [](nb::handle module) { return ModuleCalls::instance().begin(module.ptr()); });

@@ -81,6 +81,17 @@ nb::list steps(const Recording& recording) {
   return list;
 }
 
+nb::list contexts(const Recording& recording) {
+  nb::list list;
+  for (const EventContext& context : recording.contexts) {
+    nb::list links;
+    for (const SpanContext& link : context.links) links.append(span_context(link));
+    list.append(nb::make_tuple(context.event, span_context(context.context), context.trace_flags,
+                               (context.flags & kContextIsRoot) != 0, links));
+  }
+  return list;
+}
+
 nb::list metadata_json(const Recording& recording) {
   nb::list list;
   for (const std::string& line : recording.metadata_json) list.append(nb::bytes(line.data(), line.size()));
@@ -195,6 +206,7 @@ void bind_recording(nb::module_& m) {
       .def_prop_ro("link_type", link_column<&LinkTable::type>())
       .def_prop_ro("tracks", tracks)
       .def_prop_ro("steps", steps)
+      .def_prop_ro("contexts", contexts)
       .def_prop_ro("string_count", [](const Recording& self) { return self.strings.size(); })
       .def("string", [](const Recording& self, std::uint32_t id) { return text(self.strings.name(id)); })
       .def("overload",

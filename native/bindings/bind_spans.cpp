@@ -68,14 +68,15 @@ using LinkTuple = std::tuple<nb::bytes, SpanId, std::string>;
 // (name, time, [(attribute, integer or text)])
 using EventTuple =
     std::tuple<std::string, std::int64_t, std::vector<std::pair<std::string, SpanEvent::Value>>>;
-// (trace id, span id, parent span id, trace flags, start, end, step, number, name, links, events)
-using RootTuple =
-    std::tuple<nb::bytes, SpanId, SpanId, std::uint8_t, std::int64_t, std::int64_t, std::int64_t,
-               std::int64_t, std::string, std::vector<LinkTuple>, std::vector<EventTuple>>;
+// (trace id, span id, parent span id, trace flags, start, end, step, number, name, links, events, rows, is
+// external)
+using RootTuple = std::tuple<nb::bytes, SpanId, SpanId, std::uint8_t, std::int64_t, std::int64_t,
+                             std::int64_t, std::int64_t, std::string, std::vector<LinkTuple>,
+                             std::vector<EventTuple>, std::vector<std::uint64_t>, bool>;
 
 SpanRoot root_from(const RootTuple& tuple) {
-  const auto& [trace_id, span_id, parent, trace_flags, start_ns, end_ns, step, number, name, links, events] =
-      tuple;
+  const auto& [trace_id, span_id, parent, trace_flags, start_ns, end_ns, step, number, name, links, events,
+               rows, is_external] = tuple;
   SpanRoot root;
   root.self = {trace_id_from(trace_id), span_id};
   root.parent = parent;
@@ -85,6 +86,8 @@ SpanRoot root_from(const RootTuple& tuple) {
   root.step = step;
   root.number = number;
   root.name = name;
+  root.rows = rows;
+  root.is_external = is_external;
   for (const auto& [target_trace_id, target_span_id, type] : links) {
     const auto kind = link_kind_from_name(type);
     if (!kind) throw std::invalid_argument("unknown link type " + type);
@@ -114,8 +117,9 @@ SpanPlan make_plan(const Recording& recording, const std::vector<RootTuple>& roo
 
 // (name, trace id, span id, parent span id, start, end, attributes, [(trace id, span id, attributes)],
 //  [(name, time, attributes)], error)
-nb::tuple span_at(const SpanPlan& plan, std::size_t index) {
-  if (index >= plan.spans.size()) throw nb::index_error("no span with this number");
+nb::tuple span_at(const SpanPlan& plan, std::size_t number) {
+  if (number >= plan.sent.size()) throw nb::index_error("no span with this number");
+  const std::uint32_t index = plan.sent[number];
   const PlannedSpan& span = plan.spans[index];
   DictSink attributes;
   visit_attributes(plan, index, attributes);
@@ -188,7 +192,7 @@ void bind_spans(nb::module_& m) {
   using namespace torchprof::bindings;
 
   nb::class_<SpanPlan>(m, "SpanPlan")
-      .def("__len__", [](const SpanPlan& self) { return self.spans.size(); })
+      .def("__len__", [](const SpanPlan& self) { return self.sent.size(); })
       .def("span", span_at, nb::arg("index"))
       .def("encode", encode, nb::arg("resource"), nb::arg("scope_name"), nb::arg("scope_version"),
            nb::arg("schema_url"), nb::arg("max_request_bytes"), nb::arg("max_request_spans"),

@@ -25,6 +25,7 @@ void listen(std::uint32_t slot, bool wanted) {
 void bind_user_scopes(nb::module_& m) {
   torchprof::add_span(m);
   m.def("set_span_decorator", torchprof::set_span_decorator, nb::arg("decorate"));
+  m.def("set_span_observer", torchprof::set_span_observer, nb::arg("observer").none());
   m.def("record_scopes", torchprof::bindings::listen, nb::arg("slot"), nb::arg("wanted"));
   m.def(
       "count_scopes", [](bool wanted) { torchprof::listen_to_scopes(torchprof::kCountingUser, wanted); },

@@ -34,9 +34,10 @@ ActiveRecording::ActiveRecording(const std::string& path, std::uint64_t cap_byte
       strings_(arena_),
       threads_(ChunkKind::kThreads, sizeof(ThreadRecord)),
       steps_(ChunkKind::kSteps, sizeof(StepRecord)),
-      step_links_(ChunkKind::kPayload, 1),
+      span_links_(ChunkKind::kPayload, 1),
       metadata_(ChunkKind::kMetadata, 1),
-      tensor_roles_(ChunkKind::kTensorRoles, sizeof(TensorRoleRecord)) {
+      tensor_roles_(ChunkKind::kTensorRoles, sizeof(TensorRoleRecord)),
+      contexts_(ChunkKind::kContexts, sizeof(ContextRecord)) {
   FileHeader& header = arena_.header();
   header.clock_source = static_cast<std::uint32_t>(clock_source());
   header.process_id = static_cast<std::uint64_t>(::getpid());
@@ -157,6 +158,20 @@ void ActiveRecording::close_step(std::uint64_t end_ticks, std::uint8_t flags) no
   }
 }
 
+std::uint32_t ActiveRecording::write_links_locked(std::string_view links) noexcept {
+  if (links.empty()) {
+    return 0;
+  }
+  std::byte* room = span_links_.reserve(arena_, links.size());
+  if (room == nullptr) {
+    count_drops(span_links_.failure());
+    return 0;
+  }
+  std::memcpy(room, links.data(), links.size());
+  span_links_.commit_bytes(links.size());
+  return static_cast<std::uint32_t>(arena_.offset_of(room) / kPayloadAlignBytes);
+}
+
 void ActiveRecording::begin_step(const StepStart& start, std::uint32_t thread) noexcept {
   const std::lock_guard lock(mutex_);
   if (finished_) {
@@ -185,16 +200,9 @@ void ActiveRecording::begin_step(const StepStart& start, std::uint32_t thread) n
     std::memcpy(static_cast<void*>(record->context_span_id), start.context.data() + kTraceIdBytes,
                 sizeof(record->context_span_id));
   }
-  if (!start.links.empty()) {
-    std::byte* links = step_links_.reserve(arena_, start.links.size());
-    if (links == nullptr) {
-      count_drops(step_links_.failure());
-    } else {
-      std::memcpy(links, start.links.data(), start.links.size());
-      step_links_.commit_bytes(start.links.size());
-      record->links_payload = static_cast<std::uint32_t>(arena_.offset_of(links) / kPayloadAlignBytes);
-      record->links_count = static_cast<std::uint32_t>(start.links.size() / kContextBytes);
-    }
+  record->links_payload = write_links_locked(start.links);
+  if (record->links_payload != 0) {
+    record->links_count = static_cast<std::uint32_t>(start.links.size() / kContextBytes);
   }
   steps_.commit_record(sizeof(StepRecord));
   open_step_ = record;

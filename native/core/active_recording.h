@@ -32,6 +32,14 @@ struct StepStart {
 };
 inline constexpr std::size_t kContextBytes = 24;
 
+// The context of an event that has just begun.
+struct ContextStart {
+  std::string_view context;  // trace id and span id, 24 bytes
+  std::uint8_t trace_flags = 0;
+  std::uint8_t flags = 0;       // ContextFlags
+  std::string_view links = {};  // n x 24 bytes
+};
+
 class CounterLog;
 
 // Over which events counters are read, beside steps and threads.
@@ -74,6 +82,8 @@ class ActiveRecording {
   [[nodiscard]] std::uint32_t intern(std::string_view name, std::string_view overload) noexcept;
   // Notes of one moment, which is now; their times are ignored.
   void add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept;
+  // The context of the innermost event of `thread`, which has just begun.
+  void add_context(const ContextStart& context, std::uint32_t thread) noexcept;
   // One JSON object; becomes one line.
   void add_metadata(std::string_view json_object) noexcept;
 
@@ -93,6 +103,8 @@ class ActiveRecording {
 
  private:
   void close_step(std::uint64_t end_ticks, std::uint8_t flags) noexcept;
+  // Where the links went, in units of kPayloadAlignBytes; 0 = nowhere.
+  std::uint32_t write_links_locked(std::string_view links) noexcept;
 
   ThreadRecord* add_thread_locked(std::uint32_t ordinal, std::uint32_t os_thread_id, const char* name,
                                   DropReason& failure) noexcept;
@@ -108,9 +120,10 @@ class ActiveRecording {
   std::vector<ThreadRecord*> thread_records_;
   std::vector<ThreadRecord*> unclaimed_;  // of threads that have recorded nothing yet
   ChunkCursor steps_;
-  ChunkCursor step_links_;
+  ChunkCursor span_links_;
   ChunkCursor metadata_;
   ChunkCursor tensor_roles_;
+  ChunkCursor contexts_;
   StepRecord* open_step_ = nullptr;
   bool finished_ = false;
 

@@ -106,6 +106,19 @@ void Capture::end_step() noexcept {
   }
 }
 
+void Capture::add_context(const ContextStart& context) {
+  if (context.context.size() != kContextBytes || context.links.size() % kContextBytes != 0) {
+    throw std::invalid_argument("a context and its links are 24 bytes each: trace id and span id");
+  }
+  if (context.links.size() > kMaxRecordBytes) {
+    throw std::invalid_argument("a context has more links than fit a chunk of the recording");
+  }
+  const int slot = this->slot();
+  if (!lost_in_fork() && slot >= 0) {
+    recording_->add_context(context, current_thread_ordinal(static_cast<std::uint32_t>(slot), *recording_));
+  }
+}
+
 void Capture::mark_counters() noexcept {
   const std::lock_guard lock(mutex_);  // a stop closes them
   if (CounterLog* counters = recording_->counters(); counters != nullptr) {
@@ -142,19 +155,6 @@ std::atomic<CounterScope>& Capture::counter_scope() const noexcept {
   return slots[static_cast<std::size_t>(slot_.load(std::memory_order_relaxed))].counter_scope;
 }
 
-void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
-  if (!lost_in_fork()) {
-    recording_->name_thread(os_thread_id, name);
-  }
-}
-
-std::uint32_t Capture::intern(std::string_view name, std::string_view overload) noexcept {
-  return slot() < 0 || lost_in_fork() ? 0 : recording_->intern(name, overload);
-}
-
-void Capture::add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept {
-  if (slot() >= 0 && !lost_in_fork()) {
-    recording_->add_tensor_roles(records);
 void Capture::start_device(DeviceCollector& collector, const DeviceOptions& options) {
   const int slot = this->slot();
   if (lost_in_fork() || slot < 0) {
@@ -207,6 +207,19 @@ DeviceCounts Capture::device_counts() const noexcept {
   return device_ != nullptr ? device_->counts() : device_counts_;
 }
 
+void Capture::name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept {
+  if (!lost_in_fork()) {
+    recording_->name_thread(os_thread_id, name);
+  }
+}
+
+std::uint32_t Capture::intern(std::string_view name, std::string_view overload) noexcept {
+  return slot() < 0 || lost_in_fork() ? 0 : recording_->intern(name, overload);
+}
+
+void Capture::add_tensor_roles(std::span<const TensorRoleRecord> records) noexcept {
+  if (slot() >= 0 && !lost_in_fork()) {
+    recording_->add_tensor_roles(records);
   }
 }
 

@@ -41,6 +41,9 @@ class Capture {
   // is neither empty nor 24 bytes, or links that are not whole contexts.
   void begin_step(const StepStart& start);
   void end_step() noexcept;
+  // Of the innermost event of the calling thread, which has just begun. Nothing while not recording. Throws
+  // std::invalid_argument for a context that has no ids, or links of another size.
+  void add_context(const ContextStart& context);
   // Names the threads with this id in the recording, instead of what the system calls them; a longer name
   // is cut to 39 bytes. Nothing when not recording.
   void name_thread(std::uint32_t os_thread_id, std::string_view name) noexcept;
@@ -60,9 +63,6 @@ class Capture {
   // Idempotent; stop() does it too.
   void stop_counters() noexcept;
 
-  [[nodiscard]] DropCounts drops() const noexcept;
-  // Events so far.
-  [[nodiscard]] std::uint64_t recorded() const noexcept;
   // Records the device from now on, once in a capture. Throws DeviceRefused, also when not recording; the
   // capture goes on without.
   void start_device(DeviceCollector& collector, const DeviceOptions& options);
@@ -72,6 +72,9 @@ class Capture {
   // So far, or until the device was stopped.
   [[nodiscard]] DeviceCounts device_counts() const noexcept;
 
+  [[nodiscard]] DropCounts drops() const noexcept;
+  // Events so far.
+  [[nodiscard]] std::uint64_t recorded() const noexcept;
   // Why the recording is in memory although a path was given; empty otherwise.
   [[nodiscard]] const std::string& fallback_reason() const noexcept { return fallback_reason_; }
   // The process forked while this captured.
@@ -85,19 +88,16 @@ class Capture {
   enum class State { kNew, kRecording, kStopped };
 
   void mark_counters() noexcept;
+  void end_device() noexcept;
   // While recording, under the lock.
   void end_counters() noexcept;
   [[nodiscard]] std::atomic<CounterScope>& counter_scope() const noexcept;
-  void end_device() noexcept;
 
   std::shared_ptr<ActiveRecording> recording_;
   std::string fallback_reason_;
   std::atomic<int> slot_{-1};
   std::atomic<State> state_{State::kNew};
   mutable std::mutex mutex_;  // start, stop and counters against each other
-};
-
-}  // namespace torchprof
 
   // Of everything below. Held while the collector starts and stops, by nothing that a collector or an op
   // calls.
@@ -107,3 +107,6 @@ class Capture {
   DeviceCounts device_counts_;
   bool device_started_ = false;
   bool device_closed_ = false;
+};
+
+}  // namespace torchprof

@@ -34,18 +34,20 @@ std::uint64_t record_bytes_of(ChunkKind kind) noexcept {
       return sizeof(FrameRecord);
     case ChunkKind::kArguments:
       return sizeof(ArgumentsRecord);
+    case ChunkKind::kContexts:
+      return sizeof(ContextRecord);
     case ChunkKind::kTensorRoles:
       return sizeof(TensorRoleRecord);
     case ChunkKind::kAllocations:
       return sizeof(AllocationRecord);
-    case ChunkKind::kFree:
-      return 0;
     case ChunkKind::kDeviceCalls:
       return sizeof(DeviceCallRecord);
     case ChunkKind::kDeviceWork:
       return sizeof(DeviceWorkRecord);
     case ChunkKind::kDeviceOps:
       return sizeof(DeviceOpRecord);
+    case ChunkKind::kFree:
+      return 0;
   }
   return 0;
 }

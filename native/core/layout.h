@@ -98,6 +98,10 @@ enum class ChunkKind : std::uint16_t {
   kTensorRoles = 14,  // TensorRoleRecord
   kArguments = 16,    // ArgumentsRecord
   kAllocations = 17,  // AllocationRecord
+  kContexts = 21,     // ContextRecord
+  kDeviceCalls = 18,  // DeviceCallRecord
+  kDeviceWork = 19,   // DeviceWorkRecord
+  kDeviceOps = 20,    // DeviceOpRecord
 };
 
 struct ChunkHeader {
@@ -285,10 +289,6 @@ struct DeviceRecord {
 };
 static_assert(sizeof(DeviceRecord) == 128);
 
-// CounterRecord::event in a capture: the event of `track` that began at `time`.
-inline constexpr std::int64_t kEventByStart = -2;
-
-// A reading of a counter: at a moment, or over the time of an event. The overload of its name says what the
 // What a capture writes of a device, as it arrives: in no order, and before it is known which rows belong
 // together. A reader makes events, tracks of streams, DeviceRecords and links of it. Times are ticks.
 
@@ -337,6 +337,10 @@ struct DeviceOpRecord {
 };
 static_assert(sizeof(DeviceOpRecord) == 16);
 
+// CounterRecord::event in a capture: the event of `track` that began at `time`.
+inline constexpr std::int64_t kEventByStart = -2;
+
+// A reading of a counter: at a moment, or over the time of an event. The overload of its name says what the
 // value is: see counter_series.h.
 struct CounterRecord {
   std::uint64_t time;   // ticks in a capture, unix ns in a saved recording
@@ -406,6 +410,26 @@ struct TensorRoleRecord {
   std::uint8_t reserved[4];
 };
 static_assert(sizeof(TensorRoleRecord) == 40);
+
+enum ContextFlags : std::uint8_t {
+  kContextIsRoot = 1 << 0,  // the event itself is the span named, the root of its trace
+};
+
+// The OpenTelemetry span that an event, with all that it encloses, belongs under. In a capture the event is
+// the innermost one of `track` at `time`.
+struct ContextRecord {
+  std::uint64_t time;   // as CounterRecord::time
+  std::int64_t event;   // as CounterRecord::event
+  std::uint32_t track;  // as CounterRecord::track
+  std::uint8_t trace_flags;
+  std::uint8_t flags;  // ContextFlags
+  std::uint16_t reserved;
+  std::uint8_t trace_id[16];
+  std::uint8_t span_id[8];
+  std::uint32_t links_payload;  // as StepRecord::links_payload
+  std::uint32_t links_count;
+};
+static_assert(sizeof(ContextRecord) == 56);
 
 // What a trace said of an event that nothing else here holds: a JSON object, at most kMaxArgumentsBytes long.
 struct ArgumentsRecord {

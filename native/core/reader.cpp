@@ -10,6 +10,7 @@
 #include "core/chunk_index.h"
 #include "core/counted_events.h"
 #include "core/device_reader.h"
+#include "core/event_context.h"
 #include "core/event_reader.h"
 #include "core/file_image.h"
 #include "core/problems.h"
@@ -130,6 +131,8 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
       read_side_tables(file, record_chunks, events.count(), strings, times, tracks, problems);
   std::vector<ArgumentsRecord> arguments =
       read_arguments(file, record_chunks, events.count(), strings, recording.strings, problems);
+  std::vector<ReadContext> contexts =
+      read_contexts(file, record_chunks, events.count(), payload, times, tracks, problems);
   const DeviceRows device = read_device(file, record_chunks, strings, times, tracks, events, problems);
   const std::vector<Allocation> allocations = read_allocations(file, record_chunks, times, tracks);
   recording.end_ns = times.last_ns();
@@ -146,6 +149,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   order_side_tables(recording, new_rows);
   find_counted_events(recording, problems);
   if (!allocations.empty()) recording.memory = memory_records(allocations, recording.events);
+  recording.contexts = place_contexts(std::move(contexts), recording.events, new_rows);
   recording.links = read_links(file, chunks, recording.events.size(), new_rows, problems);
   add_links(device.links, new_rows, recording.links);
   recording.metadata_json = read_metadata(file, chunks, problems);

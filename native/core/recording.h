@@ -87,6 +87,15 @@ struct Step {
   std::vector<SpanContext> links;
 };
 
+// The span of another trace that an event belongs under, with all that it encloses.
+struct EventContext {
+  std::uint64_t event = 0;  // row
+  std::uint8_t trace_flags = 0;
+  std::uint8_t flags = 0;  // ContextFlags
+  SpanContext context;
+  std::vector<SpanContext> links;
+};
+
 enum class LinkType : std::uint32_t { kForwardBackward = 1, kLaunch = 2, kOther = 3 };
 
 struct LinkTable {
@@ -112,6 +121,7 @@ struct Recording {
   std::vector<MemoryRecord> memory;
   std::vector<ArgumentsRecord> arguments;
   std::vector<TensorRoleRecord> tensor_roles;
+  std::vector<EventContext> contexts;  // by event
   LinkTable links;  // explicit links only; forward-backward ones follow from sequence numbers
   StringPool strings;
   std::vector<std::string> metadata_json;  // JSON objects in order of writing; later keys win

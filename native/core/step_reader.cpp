@@ -4,27 +4,20 @@
 #include <cstring>
 
 namespace torchprof {
-namespace {
-
-// Bounds what is copied: many steps of a damaged file may claim the same large payload.
-std::vector<SpanContext> read_links(std::span<const std::byte> file, const StepRecord& record,
-                                    const PayloadRanges& payload, std::uint64_t& links_left,
-                                    ProblemCounts& problems) {
+std::vector<SpanContext> SpanLinkReader::read(std::uint32_t payload_units, std::uint32_t count) {
   std::vector<SpanContext> links;
-  if (record.links_count == 0) return links;
-  const std::uint64_t offset = std::uint64_t{record.links_payload} * kPayloadAlignBytes;
-  const std::uint64_t size_bytes = std::uint64_t{record.links_count} * sizeof(SpanContext);
-  if (record.links_count > links_left || !payload.holds(offset, size_bytes)) {
-    problems.add(ReadProblem::kStepLinksOutOfRange);
+  if (count == 0) return links;
+  const std::uint64_t offset = std::uint64_t{payload_units} * kPayloadAlignBytes;
+  const std::uint64_t size_bytes = std::uint64_t{count} * sizeof(SpanContext);
+  if (count > left_ || !payload_.holds(offset, size_bytes)) {
+    problems_.add(ReadProblem::kStepLinksOutOfRange);
     return links;
   }
-  links_left -= record.links_count;
-  links.resize(record.links_count);
-  std::memcpy(links.data(), file.data() + offset, size_bytes);
+  left_ -= count;
+  links.resize(count);
+  std::memcpy(links.data(), file_.data() + offset, size_bytes);
   return links;
 }
-
-}  // namespace
 
 static_assert(sizeof(SpanContext) == 24);
 
@@ -33,7 +26,7 @@ std::vector<Step> read_steps(std::span<const std::byte> file, const std::vector<
                              ProblemCounts& problems) {
   std::vector<Step> steps;
   std::vector<std::size_t> open_steps;
-  std::uint64_t links_left = file.size() / sizeof(SpanContext);
+  SpanLinkReader links(file, payload, problems);
   for (const Chunk& chunk : chunks) {
     if (chunk.kind != ChunkKind::kSteps) continue;
     for (const StepRecord& record : records_of<StepRecord>(file, chunk)) {
@@ -56,7 +49,7 @@ std::vector<Step> read_steps(std::span<const std::byte> file, const std::vector<
       step.context_trace_flags = record.context_trace_flags;
       std::memcpy(step.context.trace_id, record.context_trace_id, sizeof(step.context.trace_id));
       std::memcpy(step.context.span_id, record.context_span_id, sizeof(step.context.span_id));
-      step.links = read_links(file, record, payload, links_left, problems);
+      step.links = links.read(record.links_payload, record.links_count);
       steps.push_back(std::move(step));
     }
   }

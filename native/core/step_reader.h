@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,22 @@
 #include "core/track_reader.h"
 
 namespace torchprof {
+
+// Lists of spans, of steps and of contexts. Bounds what is copied: many records of a damaged file may claim
+// the same large payload.
+class SpanLinkReader {
+ public:
+  SpanLinkReader(std::span<const std::byte> file, const PayloadRanges& payload, ProblemCounts& problems)
+      : file_(file), payload_(payload), problems_(problems), left_(file.size() / sizeof(SpanContext)) {}
+
+  [[nodiscard]] std::vector<SpanContext> read(std::uint32_t payload_units, std::uint32_t count);
+
+ private:
+  std::span<const std::byte> file_;
+  const PayloadRanges& payload_;
+  ProblemCounts& problems_;
+  std::uint64_t left_;
+};
 
 // In order of start. Comes after everything else with a time: open steps end at times.last_ns().
 std::vector<Step> read_steps(std::span<const std::byte> file, const std::vector<Chunk>& chunks,

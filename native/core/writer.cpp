@@ -77,6 +77,7 @@ class ChunkStream {
 struct PayloadOffsets {
   std::vector<std::uint32_t> by_row;  // empty when no event has inputs
   std::vector<std::uint32_t> by_step;
+  std::vector<std::uint32_t> by_context;
 };
 
 std::uint32_t payload_units(std::uint64_t offset) {
@@ -99,10 +100,13 @@ PayloadOffsets write_payload(OutputFile& file, const Recording& recording) {
     offsets.by_row[row] =
         payload_units(stream.append(bytes_of(size_bytes), std::as_bytes(inputs), kPayloadAlignBytes));
   }
-  for (const Step& step : recording.steps) {
-    const auto links = std::as_bytes(std::span(step.links));
-    offsets.by_step.push_back(links.empty() ? 0
-                                            : payload_units(stream.append(links, {}, kPayloadAlignBytes)));
+  const auto append_links = [&stream](const std::vector<SpanContext>& spans) {
+    const auto links = std::as_bytes(std::span(spans));
+    return links.empty() ? 0 : payload_units(stream.append(links, {}, kPayloadAlignBytes));
+  };
+  for (const Step& step : recording.steps) offsets.by_step.push_back(append_links(step.links));
+  for (const EventContext& context : recording.contexts) {
+    offsets.by_context.push_back(append_links(context.links));
   }
   stream.flush();
   return offsets;
@@ -207,6 +211,25 @@ void write_steps(OutputFile& file, const std::vector<Step>& steps, const Payload
   stream.flush();
 }
 
+void write_contexts(OutputFile& file, const Recording& recording, const PayloadOffsets& offsets) {
+  ChunkStream stream(file, ChunkKind::kContexts, sizeof(ContextRecord));
+  for (std::size_t index = 0; index < recording.contexts.size(); ++index) {
+    const EventContext& context = recording.contexts[index];
+    ContextRecord record{};
+    record.time = static_cast<std::uint64_t>(recording.events.start_ns[context.event]);
+    record.event = static_cast<std::int64_t>(context.event);
+    record.track = recording.events.track[context.event];
+    record.trace_flags = context.trace_flags;
+    record.flags = context.flags;
+    std::memcpy(record.trace_id, context.context.trace_id, sizeof(record.trace_id));
+    std::memcpy(record.span_id, context.context.span_id, sizeof(record.span_id));
+    record.links_payload = offsets.by_context[index];
+    record.links_count = static_cast<std::uint32_t>(context.links.size());
+    stream.append(bytes_of(record));
+  }
+  stream.flush();
+}
+
 template <typename Record>
 void write_table(OutputFile& file, ChunkKind kind, const std::vector<Record>& records) {
   ChunkStream stream(file, kind, sizeof(Record));
@@ -265,6 +288,7 @@ void save_recording(const Recording& recording, const std::string& path) {
   write_tracks(file, recording);
   write_events(file, recording.events, offsets);
   write_steps(file, recording.steps, offsets);
+  write_contexts(file, recording, offsets);
   write_links(file, recording.links);
   write_table(file, ChunkKind::kDevice, recording.devices);
   write_table(file, ChunkKind::kCounters, recording.counters);

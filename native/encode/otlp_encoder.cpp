@@ -170,13 +170,14 @@ class OtlpRequestStream::Encoder {
 
   std::optional<OtlpRequest> next() {
     std::optional<OtlpRequest> full;
-    while (!full && next_span_ < plan_.spans.size()) {
+    while (!full && next_span_ < plan_.sent.size()) {
       const std::size_t begin = spans_.size();
       bool is_stripped = false;
-      write_span(next_span_, SpanParts::kAll);
+      const std::uint32_t index = plan_.sent[next_span_];
+      write_span(index, SpanParts::kAll);
       if (overhead_bytes_ + spans_.size() - begin > max_request_bytes_) {
         spans_.truncate(begin);
-        write_stripped(next_span_);
+        write_stripped(index);
         is_stripped = true;
       }
       const bool too_large = overhead_bytes_ + spans_.size() > max_request_bytes_;

@@ -15,6 +15,7 @@
 #include "spans/device_work.h"
 #include "spans/event_kinds.h"
 #include "spans/input_attributes.h"
+#include "spans/launch_queue.h"
 #include "spans/plan.h"
 #include "spans/plan_builder.h"
 #include "spans/utf8.h"
@@ -159,7 +160,26 @@ void visit_device_record(const SpanPlan& plan, std::uint64_t row, Sink& sink) {
   visit_dimensions(attributes::kKernelBlock, device->block, sink);
   if (device->registers >= 0) sink.integer(attributes::kKernelRegisters, device->registers);
   if (device->shared_bytes >= 0) sink.integer(attributes::kKernelSharedMemoryBytes, device->shared_bytes);
-  if (device->size_bytes >= 0) sink.integer(attributes::kMemcpySizeBytes, device->size_bytes);
+  if (device->size_bytes >= 0) {
+    sink.integer(attributes::kMemcpySizeBytes, device->size_bytes);
+    const std::int64_t duration_ns = device_time_ns(plan.recording.events, row);
+    if (duration_ns > 0) {
+      sink.integer(attributes::kMemcpyBytesPerSecond, bytes_per_second(device->size_bytes, duration_ns));
+    }
+  }
+  if (device->graph_id > 0) sink.integer(attributes::kGraphId, device->graph_id);
+  if (device->graph_node_id > 0) sink.integer(attributes::kGraphNodeId, device->graph_node_id);
+  if (device->wait_stream >= 0) sink.integer(attributes::kSyncStreamId, device->wait_stream);
+  if (device->wait_event >= 0) sink.integer(attributes::kSyncEventId, device->wait_event);
+  if (device->wait_correlation >= 0) sink.integer(attributes::kSyncCorrelationId, device->wait_correlation);
+}
+
+template <class Sink>
+void visit_launch(const SpanPlan& plan, std::uint64_t row, Sink& sink) {
+  const QueuedWork* work = find_queued_work(plan.queued, row);
+  if (work == nullptr) return;
+  sink.integer(attributes::kLaunchDelayNs, work->delay_ns);
+  sink.integer(attributes::kLaunchQueueDepth, work->queue_depth);
 }
 
 template <class Sink>
@@ -176,6 +196,7 @@ void visit_event(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
     const std::int64_t correlation = events.correlation.empty() ? -1 : events.correlation[span.event];
     if (correlation >= 0) sink.integer(attributes::kCorrelationId, correlation);
     visit_device_record(plan, span.event, sink);
+    visit_launch(plan, span.event, sink);
   } else {
     visit_host_event(plan, span, sink);
   }

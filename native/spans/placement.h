@@ -29,6 +29,8 @@ struct Placement {
   std::vector<std::uint8_t> on_device;
   std::vector<std::uint8_t> beside_step;  // not within its root
   std::vector<std::uint8_t> may_be_span;
+  std::vector<std::uint8_t> is_root;     // it stands for its root and is no span beside it
+  std::vector<std::uint32_t> launchers;  // see find_launchers
   // Of each root: events before the first or after the last root were put here.
   std::vector<std::uint8_t> partial;
   std::vector<Lane> lanes;

@@ -20,7 +20,9 @@ constexpr std::string_view kLinkKindNames[] = {"forward_backward", "launch",   "
 constexpr std::size_t kMinSpanBytes = 64;
 
 void check_roots(const Recording& recording, const std::vector<SpanRoot>& roots) {
-  if (roots.empty()) throw std::invalid_argument("a span plan needs at least one root");
+  const bool has_root_in_time =
+      std::any_of(roots.begin(), roots.end(), [](const SpanRoot& root) { return root.rows.empty(); });
+  if (!has_root_in_time) throw std::invalid_argument("a span plan needs at least one root without events");
   for (const SpanRoot& root : roots) {
     if (!root.self.trace.valid() || root.self.span == 0) {
       throw std::invalid_argument("the trace id and span id of a root must not be zero");
@@ -28,6 +30,10 @@ void check_roots(const Recording& recording, const std::vector<SpanRoot>& roots)
     if (root.end_ns < root.start_ns) throw std::invalid_argument("a root ends before it starts");
     if (root.step >= static_cast<std::int64_t>(recording.steps.size())) {
       throw std::invalid_argument("a root refers to a step that the recording does not have");
+    }
+    for (const std::uint64_t row : root.rows) {
+      if (row >= recording.events.size())
+        throw std::invalid_argument("a root refers to an event that the recording does not have");
     }
   }
 }
@@ -113,10 +119,9 @@ SpanPlan plan_spans(const Recording& recording, const Tree& tree, const LinkTabl
                    [](const SpanRoot& a, const SpanRoot& b) { return a.start_ns < b.start_ns; });
 
   const Placement placement = place_events(recording, tree, roots, options);
-  const std::vector<std::uint32_t> launchers = find_launchers(recording, placement);
-  const SubtreeWork work = sum_subtrees(recording, tree, placement, launchers);
+  const SubtreeWork work = sum_subtrees(recording, tree, placement, placement.launchers);
   const RecordedMemory memory = recorded_memory(recording, tree);
-  PlanInputs inputs{recording, tree, forward_backward, placement, launchers, work, memory, {}, {}};
+  PlanInputs inputs{recording, tree, forward_backward, placement, placement.launchers, work, memory, {}, {}};
   group_rows(placement, roots.size(), inputs);
 
   std::size_t max_ranked = options.max_spans_per_trace;
@@ -127,6 +132,7 @@ SpanPlan plan_spans(const Recording& recording, const Tree& tree, const LinkTabl
   const std::vector<RankedNodes> ranked = rank_nodes(recording, roots, placement, work, max_ranked);
 
   SpanPlan plan(recording);
+  plan.queued = queued_work(recording, placement.launchers);
   plan.roots = std::move(roots);
   for (const Track& track : recording.tracks) {
     plan.track_names.emplace_back(cut_to_bytes(clean_utf8(track.name), kMaxValueBytes));
@@ -137,6 +143,10 @@ SpanPlan plan_spans(const Recording& recording, const Tree& tree, const LinkTabl
     PlanBuilder(plan, inputs, kept).build();
     if (options.max_trace_bytes != 0) measure_traces(plan);
   } while (budget.shrink(plan.stats));
+  for (std::uint32_t i = 0; i < plan.spans.size(); ++i) {
+    const PlannedSpan& span = plan.spans[i];
+    if (span.type != SpanType::kRoot || !plan.roots[span.root].is_external) plan.sent.push_back(i);
+  }
   return plan;
 }
 

@@ -19,6 +19,7 @@
 #include "core/recording.h"
 #include "core/tree.h"
 #include "spans/ids.h"
+#include "spans/launch_queue.h"
 #include "spans/span_memory.h"
 #include "spans/span_name.h"
 
@@ -60,6 +61,12 @@ struct SpanRoot {
   std::int64_t step = -1;    // index into Recording::steps, -1 for a capture
   std::int64_t number = -1;  // of the step, -1 = none
   std::string name = std::string(kStepSpanName);
+  // Where it stands in the way of time: the events that it begins at, with all that they enclose and launch.
+  // A root without any holds what starts before the next such root and belongs to no other.
+  std::vector<std::uint64_t> rows;
+  // The span exists already, as somebody else's: only what it holds becomes spans. Else the first of `rows`
+  // is the root itself.
+  bool is_external = false;
   std::vector<SpanLink> links;  // to contexts of the caller
   std::vector<SpanEvent> events;
 };
@@ -143,12 +150,14 @@ struct SpanPlan {
   explicit SpanPlan(const Recording& source) : recording(source), names(source.strings) {}
 
   const Recording& recording;
-  std::vector<SpanRoot> roots;     // by start
-  std::vector<TraceStats> stats;   // of each root
-  std::vector<PlannedSpan> spans;  // parents before children
+  std::vector<SpanRoot> roots;      // by start
+  std::vector<TraceStats> stats;    // of each root
+  std::vector<PlannedSpan> spans;   // parents before children
+  std::vector<std::uint32_t> sent;  // of them, those that are not somebody else's
   std::vector<SpanLink> links;
   std::vector<FoldedEvents> folded;
   std::vector<LaunchedWork> work;
+  std::vector<QueuedWork> queued;  // by event
   std::vector<SpanMemory> memory;
   std::vector<CountedOver> counted;
   std::vector<std::string> counter_attributes;

@@ -117,6 +117,7 @@ void PlanBuilder::add_trace(std::uint32_t root_index) {
   span.name = plan_.names.add(host_span_name(root.name));
   span.track = PlannedSpan::kNone;
   span.partial = placement.partial[root_index] != 0;
+  if (root.is_external) --plan_.stats[root_index].spans;
   if (root.step >= 0) {
     const Step& step = in_.recording.steps[static_cast<std::size_t>(root.step)];
     span.track = step.track;
@@ -197,6 +198,10 @@ std::uint32_t PlanBuilder::module_of(std::uint64_t row) const noexcept {
 void PlanBuilder::fold_event(std::uint32_t row) {
   const std::uint32_t target = span_of_[in_.placement.parent[row]];
   span_of_[row] = target;
+  if (in_.placement.is_root[row] != 0) {
+    plan_.spans[target].self_ns = in_.tree.self_ns[row];
+    return;
+  }
   const bool on_device = in_.placement.on_device[row] != 0;
   const std::int64_t self_ns = on_device ? 0 : in_.tree.self_ns[row];
   const std::int64_t device_ns = on_device ? device_time_ns(in_.recording.events, row) : 0;

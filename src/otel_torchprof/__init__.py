@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_torchprof.version import __version__
 
 if TYPE_CHECKING:
-    from otel_torchprof.control import prometheus_collector, set_mode
+    from otel_torchprof.control import batch, prometheus_collector, set_mode
     from otel_torchprof.profiler import (
         DeviceType,
         ExecutionTraceObserver,
@@ -39,6 +39,7 @@ __all__ = [
     "ProfilerActivity",
     "Recording",
     "__version__",
+    "batch",
     "itt",
     "kineto_available",
     "otlp_trace_handler",
@@ -57,6 +58,7 @@ __all__ = [
 # All others are the profiler's.
 _HOMES = {
     "Recording": "otel_torchprof.recording",
+    "batch": "otel_torchprof.control",
     "prometheus_collector": "otel_torchprof.control",
     "set_mode": "otel_torchprof.control",
     "span": "otel_torchprof.recorder.span",

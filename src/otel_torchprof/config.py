@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
-from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope
+from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceMode
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 
 _logger = logging.getLogger(__name__)
@@ -46,6 +46,7 @@ class StepRule(Enum):
     AUTO = "auto"
     EXPLICIT = "explicit"
     OPTIMIZER = "optimizer"
+    MODULE = "module"
 
 
 class MetricsSampling(Enum):
@@ -75,6 +76,7 @@ class Settings:
     with_modules: bool = False
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
+    device: DeviceMode = "auto"
     patterns: bool = False
     max_spans_per_trace: int = 2_000
     max_trace_bytes: int = 2_000_000
@@ -112,6 +114,7 @@ class Settings:
             with_modules=self.with_modules,
             counters=self.counters,
             counter_scope=self.counter_scope,
+            device=self.device,
             buffer_size_bytes=self.buffer_size_mb << 20,
         )
 
@@ -172,6 +175,7 @@ class Configuration:
     with_modules: bool | None = None
     counters: str | Sequence[str] | None = None
     counter_scope: str | None = None
+    device: str | None = None
     patterns: bool | None = None
     max_spans_per_trace: int | None = None
     max_trace_bytes: int | str | None = None
@@ -316,6 +320,13 @@ def _counter_scope(text: str) -> CounterScope:
     return scopes[text.lower()]
 
 
+def _device(text: str) -> DeviceMode:
+    modes: dict[str, DeviceMode] = {"auto": "auto", "off": "off", "on": "on"}
+    if text.lower() not in modes:
+        raise ValueError("unknown word")
+    return modes[text.lower()]
+
+
 def _absolute_path(text: str) -> Path:
     # Now: a program that changes its directory later must not move its recordings.
     return Path(text).absolute()
@@ -350,7 +361,11 @@ SETTINGS = (
         variables.OTEL_PYTHON_TORCHPROF_INTERVAL, "interval_s", _number(above=0), "seconds, more than 0", _OFF
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_STEP, "step", _choice(StepRule), "auto, explicit or optimizer", _OFF
+        variables.OTEL_PYTHON_TORCHPROF_STEP,
+        "step",
+        _choice(StepRule),
+        "auto, explicit, optimizer or module",
+        _OFF,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_RECORD_SHAPES, "record_shapes", _boolean, "true or false", _IGNORED
@@ -377,6 +392,7 @@ SETTINGS = (
         "span or op",
         _IGNORED,
     ),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_DEVICE, "device", _device, "auto, off or on", _IGNORED),
     Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", _boolean, "true or false", _IGNORED),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -123,6 +124,11 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
                 _logger.error("otel-torchprof: nothing is recorded: %s: %s", type(error).__name__, error)
             return self._runtime is not None
         return True
+
+    def batch(self, requests: Iterable[Any], weights: Sequence[float]) -> AbstractContextManager[None]:
+        """What `otel_torchprof.batch` returns; one that does nothing where nothing is instrumented."""
+        runtime = self._runtime
+        return nullcontext() if runtime is None else runtime.batch(requests, weights)
 
     def collect_metrics(self) -> Sequence[MetricFamily]:
         """All metrics as they stand; none where nothing is instrumented."""

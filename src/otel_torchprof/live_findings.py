@@ -50,8 +50,10 @@ def _events(
     recording: Recording, roots: Sequence[Root], found: Sequence[Finding]
 ) -> list[tuple[RootEvent, ...]]:
     """For each root the findings whose events began in it."""
-    by_start = np.argsort([root.start_ns for root in roots], kind="stable")
-    starts_ns = np.array([root.start_ns for root in roots], dtype=np.int64)[by_start]
+    in_time = np.array([index for index, root in enumerate(roots) if not root.rows], dtype=np.int64)
+    starts_ns = np.array([roots[index].start_ns for index in in_time], dtype=np.int64)
+    by_start = in_time[np.argsort(starts_ns, kind="stable")]
+    starts_ns.sort(kind="stable")
     events: list[list[RootEvent]] = [[] for _root in roots]
     for finding in found:
         times_ns = recording.events.start_ns[finding.rows]

@@ -8,13 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.config import Mode, Settings, StepRule
 from otel_torchprof.live_metrics import LiveMetrics
 from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
 from otel_torchprof.periodic_check import PeriodicCheck
+from otel_torchprof.recorder.call_windows import CallWindows
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
 from otel_torchprof.recorder.process_role import is_multiprocessing_child
@@ -23,10 +25,11 @@ from otel_torchprof.recorder.steps import StepSource, StepTracker, process_steps
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
 from otel_torchprof.recorder.window import EVENT_COST_NS, StepContext, Window, WindowController
 from otel_torchprof.semconv_metrics import TRIPPED
+from otel_torchprof.telemetry.batch import Batch
 from otel_torchprof.telemetry.work_time import work_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
     from otel_torchprof.metrics.families import MetricFamily
@@ -41,6 +44,8 @@ _SOURCES = {
     StepRule.AUTO: frozenset(StepSource),
     StepRule.EXPLICIT: frozenset({StepSource.EXPLICIT}),
     StepRule.OPTIMIZER: frozenset({StepSource.OPTIMIZER, StepSource.GRAD_SCALER}),
+    # Calls of models overlap, where steps follow each other.
+    StepRule.MODULE: frozenset(),
 }
 # Of the time that the end may take, what is kept for metrics: the last ones tell what became of the spans.
 _SHARE_FOR_METRICS = 0.25
@@ -102,6 +107,15 @@ class Runtime:
             make_ready=_make_ready,
             recording_path=self._recording_path if settings.recording_dir is not None else None,
         )
+        self._calls = CallWindows(
+            settings.make_schedule(),
+            placer=sink.call_contexts,
+            open_capture=self._open_call_capture,
+            deliver=self._deliver,
+            make_ready=_make_ready,
+            recording_path=self._recording_path if settings.recording_dir is not None else None,
+        )
+        self._observes_calls = False
         self._guard = OverheadGuard(settings.max_overhead, self._cost_ns, clock_ns=clock_ns)
         self._checks = PeriodicCheck(self.check)
 
@@ -153,6 +167,7 @@ class Runtime:
         """
         has_off_file = self._finds_off_file()
         is_over = self._guard.is_over()
+        self._calls.check()
         with self._lock:
             if self._shut_down:
                 return
@@ -164,6 +179,13 @@ class Runtime:
                 self._is_tripped = True
                 self._say_that_it_tripped()
                 self._follow_mode()
+
+    def batch(self, requests: Iterable[Any], weights: Sequence[float]) -> AbstractContextManager[None]:
+        """What `otel_torchprof.batch` returns."""
+        if self._records:
+            with failures.guard("a batch was not recorded"):
+                return Batch(requests, weights, self._calls, self._sink.call_contexts)
+        return nullcontext()
 
     def shutdown(self, timeout_s: float) -> bool:
         """Stop counting, hand on the window under way, export all spans and the last metrics. Idempotent.
@@ -181,6 +203,7 @@ class Runtime:
                 if self._cancel_import is not None:
                     self._cancel_import()
                 self._windows.close(timeout_s)
+                self._end_calls(timeout_s)
                 self._say_when_no_step_ended()
                 self._remove_hooks()
                 self.metrics.pause()
@@ -194,6 +217,7 @@ class Runtime:
         if not self._shut_down:
             self._first_step = None
             self._windows.start_over(self.settings.make_schedule())
+            self._calls.start_over(self.settings.make_schedule())
             self.metrics.start_over_in_child()
             self._is_tripped = False
             self._guard.start_over_in_child()
@@ -226,7 +250,7 @@ class Runtime:
         """Have torch tell of steps, unless nobody wants to know or the program tells itself."""
         if self._mode is Mode.OFF:
             self._remove_hooks()
-        elif self._hooks is None and self.settings.step is not StepRule.EXPLICIT:
+        elif self._hooks is None and self.settings.step not in (StepRule.EXPLICIT, StepRule.MODULE):
             self._hooks = OptimizerHooks(torch, self._tracker)
             self._hooks.install()
 
@@ -250,6 +274,7 @@ class Runtime:
                 self._begin_windows()
             else:
                 self._windows.close(_SWITCH_TIMEOUT_S)
+                self._end_calls(_SWITCH_TIMEOUT_S)
         if counts != self._counts and self._torch is not None:
             self._counts = counts
             if counts:
@@ -270,10 +295,29 @@ class Runtime:
             self.metrics.pause_ops()
 
     def _begin_windows(self) -> None:
+        self._calls.start_over(self.settings.make_schedule())
+        if self.settings.step is StepRule.MODULE:
+            self._observe_calls()
+            return
         self._windows.start_over(self.settings.make_schedule())
         if not self._waits_for_step:
             self._first_step = self._tracker.begin()
             self._windows.begin(self._first_step)
+
+    def _observe_calls(self) -> None:
+        from otel_torchprof.recorder.sources.modules import observe_outermost_calls
+
+        assert self._torch is not None
+        observe_outermost_calls(self._torch.nn.Module, self._calls)
+        self._observes_calls = True
+
+    def _end_calls(self, timeout_s: float) -> None:
+        from otel_torchprof.recorder.sources.modules import forget_outermost_calls
+
+        if self._observes_calls:
+            self._observes_calls = False
+            forget_outermost_calls()
+        self._calls.close(timeout_s)
 
     def _on_step(self, number: int, links: bytes) -> None:
         if self._waits_for_step:
@@ -288,7 +332,7 @@ class Runtime:
 
     def _cost_ns(self) -> float:
         """What all this has taken so far: counting ops, recording them, and what holds the GIL to send."""
-        recording_ns = self._windows.recorded * EVENT_COST_NS
+        recording_ns = (self._windows.recorded + self._calls.recorded) * EVENT_COST_NS
         return self.metrics.counting_cost_ns + recording_ns + work_time.total_ns
 
     def _finds_off_file(self) -> bool:
@@ -317,6 +361,8 @@ class Runtime:
         """A program that was to call step() has a fault then; any other may just not train."""
         if self._first_step is None or self._tracker.current > self._first_step:
             return
+        if self.settings.step is StepRule.MODULE:
+            return
         is_explicit = self.settings.step is StepRule.EXPLICIT
         _logger.log(
             logging.WARNING if is_explicit else logging.INFO,
@@ -332,6 +378,14 @@ class Runtime:
             self.settings.capture_options(),
             run_id=self._sink.identity.run_id,
         )
+
+    def _open_call_capture(self, path: Path | None) -> Capture:
+        from otel_torchprof.recorder.capture import Capture
+        from otel_torchprof.recorder.sources.modules import ModuleSource
+
+        options = self.settings.capture_options()
+        sources = () if options.with_modules else (ModuleSource(outermost_only=True),)
+        return Capture(path, options, run_id=self._sink.identity.run_id, sources=sources)
 
     def _recording_path(self, step: int) -> Path:
         assert self.settings.recording_dir is not None

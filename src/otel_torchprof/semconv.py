@@ -11,7 +11,7 @@ from typing import Literal
 
 SCHEMA_URL = "https://github.com/otel-torchprof/otel-torchprof/schemas/0.1.0"
 
-AttributeType = Literal["string", "string[]", "int", "int[]", "boolean"]
+AttributeType = Literal["string", "string[]", "int", "int[]", "double", "boolean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,14 @@ KERNEL_BLOCK = "torch.kernel.block"
 KERNEL_REGISTERS = "torch.kernel.registers"
 KERNEL_SHARED_MEMORY_BYTES = "torch.kernel.shared_memory_bytes"
 MEMCPY_SIZE_BYTES = "torch.memcpy.size_bytes"
+MEMCPY_BYTES_PER_SECOND = "torch.memcpy.bytes_per_s"
+LAUNCH_DELAY_NS = "torch.launch.delay_ns"
+LAUNCH_QUEUE_DEPTH = "torch.launch.queue_depth"
+GRAPH_ID = "torch.graph.id"
+GRAPH_NODE_ID = "torch.graph.node_id"
+SYNC_STREAM_ID = "torch.sync.stream_id"
+SYNC_EVENT_ID = "torch.sync.event_id"
+SYNC_CORRELATION_ID = "torch.sync.correlation_id"
 CORRELATION_ID = "torch.correlation_id"
 CORRELATION_IDS = "torch.correlation_ids"
 MEMORY_ALLOCATED_BYTES = "torch.memory.allocated_bytes"
@@ -96,6 +104,7 @@ CPU_ESTIMATED = "torch.cpu.estimated"
 _OPS = "ops, user spans"
 _THREADS = "ops, user spans, runtime calls, steps"
 _DEVICE = "kernels, copies, memsets"
+_SYNCS = "synchronizations"
 _FUNCTIONS = "events on threads, where Python calls were recorded"
 _LAUNCHERS = "steps, lanes, ops and user spans that launched device work or hold such"
 _WITH_MEMORY = "steps, ops and user spans that allocated or freed, when memory is recorded"
@@ -242,6 +251,27 @@ SPAN_ATTRIBUTES = (
         KERNEL_SHARED_MEMORY_BYTES, "int", "By", "kernels", "Shared memory of a block, static and dynamic."
     ),
     Attribute(MEMCPY_SIZE_BYTES, "int", "By", "copies, memsets", "Bytes copied or set."),
+    Attribute(MEMCPY_BYTES_PER_SECOND, "int", "By/s", "copies, memsets", "Bytes divided by the duration."),
+    Attribute(
+        LAUNCH_DELAY_NS,
+        "int",
+        "ns",
+        f"{_DEVICE} with a known runtime call",
+        "From the end of the call that launched it to its start; 0 where it began before the call was over.",
+    ),
+    Attribute(
+        LAUNCH_QUEUE_DEPTH,
+        "int",
+        "{event}",
+        f"{_DEVICE} with a known runtime call",
+        "How much work before it on its stream had not ended when that call was over. 0: the stream waited "
+        "for the call.",
+    ),
+    Attribute(GRAPH_ID, "int", "", f"{_DEVICE} of CUDA graphs", "The graph that it is part of."),
+    Attribute(GRAPH_NODE_ID, "int", "", f"{_DEVICE} of CUDA graphs", "The node of the graph that it is."),
+    Attribute(SYNC_STREAM_ID, "int", "", _SYNCS, "The stream that was waited for, or that waited."),
+    Attribute(SYNC_EVENT_ID, "int", "", _SYNCS, "The CUDA event that was waited for."),
+    Attribute(SYNC_CORRELATION_ID, "int", "", _SYNCS, "The number of the call that recorded the CUDA event."),
     Attribute(
         CORRELATION_ID,
         "int",
@@ -460,9 +490,12 @@ kernels, copies and memsets and of `torch.folded.device_time_ns`.
 
 def render_page() -> str:
     """The text of docs/semantic-conventions.md."""
+    from otel_torchprof.semconv_batch import BATCH_ATTRIBUTES, BATCH_EVENTS
+
     lines = [_INTRODUCTION, "## Spans", "", "| event | span name | parent | links |", "|---|---|---|---|"]
     lines += [f"| {kind.event} | {kind.name} | {kind.parent} | {kind.links} |" for kind in SPAN_KINDS]
     lines += ["", "## Attributes", "", *_table(SPAN_ATTRIBUTES), "", _EVENTS, *_table(PATTERN_ATTRIBUTES)]
+    lines += ["", BATCH_EVENTS, *_table(BATCH_ATTRIBUTES)]
     return "\n".join([*lines, "", _RESOURCE, _FOLDING])
 
 

@@ -65,7 +65,7 @@ BAD: dict[str, list[str]] = {
     "MODE": ["all", "trace,metrics"],
     "SCHEDULE": ["5", "active=0", "skip=3"],
     "INTERVAL": ["0", "-1", "soon", "nan", "inf"],
-    "STEP": ["module", "batch"],
+    "STEP": ["layer", "batch"],
     "RECORD_SHAPES": ["some"],
     "PROFILE_MEMORY": ["peak"],
     "WITH_STACK": ["deep"],

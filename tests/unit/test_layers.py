@@ -23,6 +23,7 @@ LEAVES = {
     "package",
     "run_identity",
     "semconv",
+    "semconv_batch",
     "semconv_metrics",
     "version",
 }

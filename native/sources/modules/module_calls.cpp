@@ -60,18 +60,19 @@ ModuleCalls::Thread& ModuleCalls::this_thread() {
   return thread;
 }
 
-void ModuleCalls::start(std::uint32_t slot, nb::object graph_task) {
+void ModuleCalls::start(std::uint32_t slot, nb::object graph_task, bool outermost_only) {
   const std::uint32_t bit = 1U << slot;
   const auto forget = [bit](ModuleNode& node) { node.captures &= ~bit; };
   visit_all(roots_, forget);
   visit_all(recomputed_, forget);
   graph_task_ = std::move(graph_task);
-  slots_ |= bit;
+  (outermost_only ? outermost_slots_ : slots_) |= bit;
 }
 
 std::vector<CalledModule> ModuleCalls::stop(std::uint32_t slot) {
   const std::uint32_t bit = 1U << slot;
   slots_ &= ~bit;
+  outermost_slots_ &= ~bit;
   std::vector<CalledModule> called;
   const auto add = [&called, bit](const ModuleNode& node) {
     if ((node.captures & bit) == 0) return;
@@ -81,17 +82,18 @@ std::vector<CalledModule> ModuleCalls::stop(std::uint32_t slot) {
   };
   visit_all(roots_, add);
   visit_all(recomputed_, add);
-  if (slots_ == 0 && open_calls_ == 0) clear();
+  if (!wanted() && open_calls_ == 0) clear();
   return called;
 }
 
-void ModuleCalls::forget() noexcept { slots_ = 0; }
+void ModuleCalls::forget() noexcept { slots_ = outermost_slots_ = 0; }
 
 bool ModuleCalls::begin(PyObject* module) noexcept {
-  const std::uint32_t slots = slots_;
-  if (slots == 0) return false;
+  if (!wanted()) return false;
   try {
     Thread& thread = this_thread();
+    const std::uint32_t slots = thread.open.empty() ? slots_ | outermost_slots_ : slots_;
+    if (slots == 0) return false;
     if (thread.open.empty()) {
       if (open_calls_ == 0) tidy();
       thread.outermost = ++outermost_calls_;
@@ -129,7 +131,7 @@ void ModuleCalls::end(PyObject* module) noexcept {
     open.pop_back();
     --open_calls_;
   }
-  if (slots_ == 0 && open_calls_ == 0) clear();
+  if (!wanted() && open_calls_ == 0) clear();
 }
 
 ModuleNode* ModuleCalls::find(Thread& thread, PyObject* module) {

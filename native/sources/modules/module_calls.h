@@ -31,7 +31,8 @@ class ModuleCalls {
 
   // `graph_task`: torch's function that gives the number of the backward pass on the calling thread, -1 =
   // none.
-  void start(std::uint32_t slot, nanobind::object graph_task);
+  // `outermost_only`: only calls that no other is around.
+  void start(std::uint32_t slot, nanobind::object graph_task, bool outermost_only);
   // What was called since the start, each path of each root once.
   std::vector<CalledModule> stop(std::uint32_t slot);
   // In the child of a fork nothing records.
@@ -64,7 +65,10 @@ class ModuleCalls {
   static std::size_t sweep(Nodes& nodes);
   void clear() noexcept;
 
-  std::uint32_t slots_ = 0;  // bit 1 << slot for each capture that wants modules
+  [[nodiscard]] bool wanted() const noexcept { return (slots_ | outermost_slots_) != 0; }
+
+  std::uint32_t slots_ = 0;            // bit 1 << slot for each capture that wants modules
+  std::uint32_t outermost_slots_ = 0;  // and for each that wants the outermost alone
   std::uint64_t outermost_calls_ = 0;
   std::size_t open_calls_ = 0;  // of all threads
   std::size_t nodes_ = 0;

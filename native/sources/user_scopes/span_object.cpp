@@ -32,6 +32,7 @@ struct Span {
 
 PyTypeObject* span_type = nullptr;      // never freed
 PyObject* decorate_function = nullptr;  // likewise
+PyObject* observer = nullptr;           // told of every scope that has begun
 
 Span* of(PyObject* self) noexcept { return reinterpret_cast<Span*>(self); }
 
@@ -75,12 +76,19 @@ Entry& new_entry(Span& span) {
   return *span.more->emplace_back(std::make_unique<Entry>());
 }
 
+void tell_observer() noexcept {
+  const nb::object told = nb::borrow(observer);  // it may be replaced meanwhile
+  const nb::object result = nb::steal(PyObject_CallNoArgs(told.ptr()));
+  if (!result.is_valid()) PyErr_Clear();
+}
+
 PyObject* enter(PyObject* self, PyObject*) noexcept {
   Span& span = *of(self);
   try {
     Entry& entry = new_entry(span);
     entry.thread = PyThread_get_thread_ident();
     entry.scope.begin(span.text);
+    if (observer != nullptr) tell_observer();
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }
@@ -170,6 +178,11 @@ PyMethodDef module_functions[] = {
 
 void set_span_decorator(nb::object function) noexcept {
   Py_XDECREF(std::exchange(decorate_function, function.release().ptr()));
+}
+
+void set_span_observer(nb::object function) noexcept {
+  PyObject* const next = function.is_none() ? nullptr : function.release().ptr();
+  Py_XDECREF(std::exchange(observer, next));
 }
 
 void add_span(nb::module_& module) {

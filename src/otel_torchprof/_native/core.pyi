@@ -15,6 +15,9 @@ _Span: TypeAlias = tuple[bytes, bytes]  # trace id, span id
 # start ns, end ns, number, track, phase, flags, context, its trace flags, links; the name is for typing only
 StepFields: TypeAlias = tuple[int, int, int, int, int, int, _Span, int, list[_Span]]
 
+# row, context, its trace flags, whether the event is that span, links
+ContextFields: TypeAlias = tuple[int, _Span, int, bool, list[_Span]]
+
 class Tree:
     @property
     def parent(self) -> npt.NDArray[np.int64]: ...
@@ -69,6 +72,8 @@ class Recording:
     def tracks(self) -> list[tuple[str, int, int, int, int, int, int]]: ...
     @property
     def steps(self) -> list[StepFields]: ...
+    @property
+    def contexts(self) -> list[ContextFields]: ...
     @property
     def string_count(self) -> int: ...
     def string(self, id: int, /) -> str: ...
@@ -418,6 +423,19 @@ class Capture:
     def end_step(self) -> None:
         """Ends the open step; nothing when there is none."""
 
+    def add_context(self, context: bytes, trace_flags: int, is_root: bool, links: bytes) -> None:
+        """Names the span that the innermost event of this thread, which has just begun, belongs under.
+
+        Args:
+            context: trace id and span id, 24 bytes.
+            trace_flags: of that span.
+            is_root: the event itself is that span.
+            links: n x 24 bytes of further spans.
+
+        Raises:
+            ValueError: `context` or `links` have another size.
+        """
+
     def name_thread(self, os_thread_id: int, name: str) -> None:
         """Names the threads with this id in the recording, in at most 39 bytes; only while it records."""
 
@@ -431,24 +449,6 @@ class Capture:
 
     def start_counters(self, names: list[str], over_ops: bool) -> list[tuple[str, bool, str]]: ...
     def stop_counters(self) -> None: ...
-    def intern(self, name: bytes, overload: bytes) -> int:
-        """The id of a name, for records; 0 when not recording."""
-
-    def add_tensor_roles(self, records: npt.NDArray[np.uint8]) -> None:
-        """Notes what tensors are now: records of recording/side_tables.py, whose times are ignored.
-
-        Raises:
-            ValueError: not a whole number of records.
-        """
-
-    def drops(self) -> dict[str, int]:
-        """What could not be recorded so far: counts by reason, without zeros."""
-
-    def recording(self) -> Recording:
-        """What was recorded so far; may be called while recording.
-
-        Raises:
-            RuntimeError: the capture is lost in a fork.
     def start_device(
         self, cupti_paths: Sequence[str], kinds: Sequence[str], correlate_ops: bool = True, graph_level: bool = False,
         max_buffer_bytes: int = 67_108_864,
@@ -476,9 +476,35 @@ class Capture:
         "unknown_records" and "buffers" that came; "decode_ns" of processor time that reading them took; and the
         "buffer_bytes" that are taken. Drops are in drops()."""
 
+    def intern(self, name: bytes, overload: bytes) -> int:
+        """The id of a name, for records; 0 when not recording."""
+
+    def add_tensor_roles(self, records: npt.NDArray[np.uint8]) -> None:
+        """Notes what tensors are now: records of recording/side_tables.py, whose times are ignored.
+
+        Raises:
+            ValueError: not a whole number of records.
+        """
+
+    def drops(self) -> dict[str, int]:
+        """What could not be recorded so far: counts by reason, without zeros."""
+
+    def recording(self) -> Recording:
+        """What was recorded so far; may be called while recording.
+
+        Raises:
+            RuntimeError: the capture is lost in a fork.
         """
 
 def try_counters(names: list[str]) -> tuple[list[tuple[str, bool, str]], float, bool]: ...
+def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dict[str, Any]:
+    """What there is to record a device with; loads it when it is not in the process. Never raises.
+
+    Keys: "available"; "reason" why not and what helps, else ""; "library" (a path); "cupti_version" as
+    cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known, as
+    before CUDA starts); "subscriber", who else profiles, where `try_subscribe` asks and no capture records.
+    """
+
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""
 
@@ -489,6 +515,7 @@ def start_modules(slot: int, graph_task: Callable[[], int], outermost_only: bool
 
     Args:
         graph_task: torch's function that gives the number of the backward pass on the calling thread.
+        outermost_only: only calls that no other is around.
     """
 
 # root class, path, class, module or None
@@ -497,14 +524,6 @@ def stop_modules(slot: int) -> list[tuple[str, str, str, Any]]:
 
 def forget_modules() -> None:
     """In the child of a fork: nothing is recorded any more."""
-def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dict[str, Any]:
-    """What there is to record a device with; loads it when it is not in the process. Never raises.
-
-    Keys: "available"; "reason" why not and what helps, else ""; "library" (a path); "cupti_version" as
-    cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known, as
-    before CUDA starts); "subscriber", who else profiles, where `try_subscribe` asks and no capture records.
-    """
-
 
 def begin_module(module: object) -> bool:
     """Begins a call; False when nothing was recorded, and nothing is to be ended."""
@@ -515,7 +534,6 @@ def end_module(module: object) -> None:
 # --- Ranges for other tools ---
 
 def start_op_ranges(begin: Callable[[int, str], object], end: Callable[[int], object]) -> int:
-        outermost_only: only calls that no other is around.
     """Calls `begin(key, text)` and `end(key)` for each op, on its thread; the slot, -1 when none is free."""
 
 def stop_op_ranges(slot: int) -> None: ...
@@ -546,6 +564,9 @@ def span(name: str, /) -> Span:
 def set_span_decorator(decorate: Callable[[Callable[..., Any], str], Callable[..., Any]]) -> None:
     """Sets what a span decorates with: it gets the function and the name."""
 
+def set_span_observer(observer: Callable[[], object] | None) -> None:
+    """Sets who is told of every scope that has begun; None = nobody. What it raises is dropped."""
+
 def record_scopes(slot: int, wanted: bool) -> None:
     """Whether a capture slot records the spans that begin from now on."""
 
@@ -564,9 +585,6 @@ def start_python_frames(
         own_package: folder whose frames are not recorded, with a separator at its end; likewise the others.
         standard_library: folder whose frames are not recorded where `own_package` calls them.
         site_packages: folder inside `standard_library` that is not part of it.
-def set_span_observer(observer: Callable[[], object] | None) -> None:
-    """Sets who is told of every scope that has begun; None = nobody. What it raises is dropped."""
-
 
     Raises:
         RuntimeError: this Python cannot.

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from otel_torchprof._native import core
 from otel_torchprof.recorder.bridge import Bridge, load_bridge
 from otel_torchprof.recorder.capture_metadata import start_metadata, stop_metadata
 from otel_torchprof.recorder.capture_options import CaptureOptions
-from otel_torchprof.recorder.sources import SourceTarget, wanted_sources
+from otel_torchprof.recorder.sources import Source, SourceTarget, wanted_sources
 from otel_torchprof.recorder.sources.group import SourceGroup
 from otel_torchprof.recorder.step_details import NO_DETAILS, StepDetails
 from otel_torchprof.recording import Recording
@@ -42,6 +42,7 @@ class Capture:
         *,
         metadata: Mapping[str, object] | None = None,
         run_id: str | None = None,
+        sources: Iterable[Source] = (),
     ) -> None:
         """Prepares a capture; nothing is recorded and no file made before `start()`.
 
@@ -50,6 +51,7 @@ class Capture:
             options: what to record beside the ops, and the bound on the recording.
             metadata: JSON values to keep with the recording, beside those of `capture_metadata`.
             run_id: id of the run; None takes the launcher's, else a random one.
+            sources: what to record beside what `options` name; none of them started.
 
         Raises:
             TypeError, ValueError: `metadata` cannot be written as JSON.
@@ -58,6 +60,7 @@ class Capture:
         self._options = options
         self._metadata = _to_json(dict(metadata or {}))
         self._run_id = run_id
+        self._sources = tuple(sources)
         self._session: _Session | None = None
         self._finalizer: weakref.finalize[[], Capture] | None = None
 
@@ -90,7 +93,7 @@ class Capture:
         bridge = load_bridge()
         native = core.Capture(self.path, self._options.buffer_size_bytes)
         session = _Session(native, bridge, self._run_id, self.path)
-        session.start(self._options, self._metadata)
+        session.start(self._options, self._metadata, self._sources)
         self._session = session
         self._finalizer = weakref.finalize(self, session.stop)
 
@@ -109,6 +112,20 @@ class Capture:
         """Ends the open step; does nothing when there is none."""
         if self._session is not None and self._session.active:
             self._session.native.end_step()
+
+    def add_context(self, context: bytes, trace_flags: int, *, is_root: bool, links: bytes) -> None:
+        """Names the span that the innermost event of the calling thread, which has just begun, belongs under.
+
+        Does nothing when not recording.
+
+        Args:
+            context: trace id and span id, 24 bytes.
+            trace_flags: of that span.
+            is_root: the event itself is that span, the root of its trace.
+            links: further spans, 24 bytes each.
+        """
+        if self._session is not None and self._session.active:
+            self._session.native.add_context(context, trace_flags, is_root, links)
 
     def add_metadata(self, metadata: Mapping[str, object]) -> None:
         """Keeps JSON values with the recording; does nothing when not recording.
@@ -172,9 +189,9 @@ class _Session:
     def active(self) -> bool:
         return self._slot >= 0 and not self.forked
 
-    def start(self, options: CaptureOptions, metadata: bytes) -> None:
+    def start(self, options: CaptureOptions, metadata: bytes, sources: Iterable[Source]) -> None:
         self._options = options
-        self.sources = SourceGroup(wanted_sources(options))
+        self.sources = SourceGroup((*wanted_sources(options), *sources))
         try:
             self.sources.prepare()  # before the recording begins: it may take a while
             self._slot = self.native.start()
@@ -205,6 +222,7 @@ class _Session:
         if self.forked:
             return
         with self._stopping:
+            states = dict(self.sources.states)
             self.sources.stop()
             slot, self._slot = self._slot, -1
             if slot < 0:
@@ -213,6 +231,8 @@ class _Session:
             try:
                 self._name_threads()
                 self.native.add_metadata(_to_json(stop_metadata(self._identity())))
+                if self.sources.states != states:
+                    self.native.add_metadata(_to_json({"sources": self.sources.states}))
             finally:
                 self.native.stop()
             if self._save_path is not None:

@@ -5,6 +5,7 @@ Works without torch and without OpenTelemetry.
 
 from otel_torchprof.recording.builder import OverrunCounts, RecordingBuilder
 from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.contexts import EventContext
 from otel_torchprof.recording.event_memory import EventMemory
 from otel_torchprof.recording.inputs import (
     InputList,
@@ -51,6 +52,7 @@ __all__ = [
     "TENSOR_ROLE_DTYPE",
     "ClockSource",
     "EventColumns",
+    "EventContext",
     "EventFlags",
     "EventKind",
     "EventMemory",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from otel_torchprof._native import core
 from otel_torchprof.errors import RecordingFormatError
 from otel_torchprof.recording.columns import EventColumns, LinkColumns
+from otel_torchprof.recording.contexts import EventContext
 from otel_torchprof.recording.event_memory import EventMemory
 from otel_torchprof.recording.inputs import InputValue, typed_inputs
 from otel_torchprof.recording.kinds import ClockSource, StepFlags, StepPhase, TrackKind
@@ -160,6 +161,16 @@ class Recording:
     def steps(self) -> tuple[Step, ...]:
         """The steps, in order of start."""
         return tuple(_step(fields) for fields in self._native.steps)
+
+    @cached_property
+    def contexts(self) -> tuple[EventContext, ...]:
+        """The spans of other traces that events belong under, by row; empty where steps were recorded."""
+        return tuple(
+            EventContext(
+                row, SpanContext(*context), flags, is_root, tuple(SpanContext(*link) for link in links)
+            )
+            for row, context, flags, is_root, links in self._native.contexts
+        )
 
     def name(self, name_id: int) -> str:
         """The name of a name id; ids count from 0, which is the empty name.

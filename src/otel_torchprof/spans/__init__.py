@@ -9,6 +9,7 @@ from otel_torchprof.spans.plan import (
     plan_spans,
 )
 from otel_torchprof.spans.roots import (
+    BATCH_SPAN_NAME,
     CAPTURE_SPAN_NAME,
     STEP_SPAN_NAME,
     Root,
@@ -22,6 +23,7 @@ from otel_torchprof.spans.roots import (
 from otel_torchprof.spans.span_data import Attributes, AttributeValue, SpanData, SpanEvent, SpanLink
 
 __all__ = [
+    "BATCH_SPAN_NAME",
     "CAPTURE_SPAN_NAME",
     "DEFAULT_LIMITS",
     "STEP_SPAN_NAME",

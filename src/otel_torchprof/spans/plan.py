@@ -136,6 +136,8 @@ def plan_spans(recording: Recording, roots: Sequence[Root], limits: SpanLimits =
             root.name,
             [(link.trace_id.to_bytes(16, "big"), link.span_id, link.type) for link in root.links],
             [(event.name, event.time_ns, list(event.attributes.items())) for event in root.events],
+            list(root.rows),
+            root.is_external,
         )
         for root in roots
     ]

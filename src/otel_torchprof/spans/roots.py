@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from otel_torchprof._native import core
-from otel_torchprof.recording import Recording, SpanContext, Step, StepFlags
+from otel_torchprof.recording import EventContext, Recording, SpanContext, Step, StepFlags
 
 STEP_SPAN_NAME = "torch.step"
 CAPTURE_SPAN_NAME = "torch.capture"
+BATCH_SPAN_NAME = "torch.batch"
 
 _SAMPLED = 1  # of W3C trace flags
 
@@ -53,6 +54,10 @@ class Root:
     `step` is the index of its step in the recording, `number` what the training loop calls it; both are -1
     for a capture. `parent_span_id` is 0 for the root of a trace of its own. A root that is not sampled takes
     its events along: neither becomes a span.
+
+    A root with `rows` holds those events of the recording and all that they enclose or launch instead. With
+    `is_external` it is a span that somebody else sends, and only what it holds becomes spans; else it is the
+    first of the rows.
     """
 
     trace_id: int
@@ -66,6 +71,8 @@ class Root:
     is_sampled: bool = True
     links: tuple[RootLink, ...] = ()
     events: tuple[RootEvent, ...] = ()
+    rows: tuple[int, ...] = ()
+    is_external: bool = False
 
 
 def step_ids(run: Run, number: int) -> tuple[int, int]:
@@ -82,6 +89,8 @@ def roots_from_steps(
 ) -> list[Root]:
     """The roots of `recording`: its steps, or the whole capture where it has none.
 
+    Events that belong under spans of other traces have those as their roots.
+
     A step recorded as part of the span that was current at its start becomes its child, sampled as that span
     was; any other is the root of a trace of its own with a link to that span.
 
@@ -91,14 +100,18 @@ def roots_from_steps(
         previous: the step captured before this recording, which the first step links to.
     """
     if not recording.steps:
-        return [capture_root(recording)]
+        whole = capture_root(recording)
+        if not recording.contexts:
+            return [whole]
+        # What nobody asked for is no part of any trace.
+        return [replace(whole, is_sampled=False), *_context_roots(recording)]
     roots: list[Root] = []
     for index, step in enumerate(recording.steps):
         root = _step_root(step, index, run, sampled is None or sampled[index], previous)
         roots.append(root)
         if root.is_sampled:
             previous = RootLink(root.trace_id, root.span_id, "previous_step")
-    return roots
+    return roots + _context_roots(recording)
 
 
 def capture_root(recording: Recording) -> Root:
@@ -133,6 +146,36 @@ def _step_root(step: Step, index: int, run: Run, is_sampled: bool, previous: Roo
         number=step.number,
         is_sampled=is_sampled,
         links=tuple(links),
+    )
+
+
+def _context_roots(recording: Recording) -> list[Root]:
+    """One root for each span that events belong under: a request's, or the first of the events itself."""
+    by_span: dict[SpanContext, list[EventContext]] = {}
+    for context in recording.contexts:
+        if context.context.is_valid:
+            by_span.setdefault(context.context, []).append(context)
+    return [_context_root(recording, contexts) for contexts in by_span.values()]
+
+
+def _context_root(recording: Recording, contexts: list[EventContext]) -> Root:
+    contexts = sorted(contexts, key=lambda context: not context.is_root)
+    first = contexts[0]
+    rows = [context.row for context in contexts]
+    trace_id, span_id = _ids(first.context)
+    name = recording.event_name(first.row)
+    link_type: LinkType = "request" if name == BATCH_SPAN_NAME else "context"
+    spanned = rows[:1] if first.is_root else rows
+    return Root(
+        trace_id,
+        span_id,
+        int(recording.events.start_ns[spanned].min()),
+        int(recording.events.end_ns[spanned].max()),
+        name=name,
+        is_sampled=bool(first.trace_flags & _SAMPLED),
+        links=tuple(RootLink(*_ids(link), link_type) for link in first.links if link.is_valid),
+        rows=tuple(rows),
+        is_external=not first.is_root,
     )
 
 

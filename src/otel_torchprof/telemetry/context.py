@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,35 +115,48 @@ class StepPlacer:
             return StepPlacement(parent=span, linked=None, is_sampled=span.is_sampled)
         return StepPlacement(parent=None, linked=span, is_sampled=self._sample_root(root_trace_id, span))
 
+    def is_young(self, span: CurrentSpan) -> bool:
+        """Whether `span` began less than a minute ago."""
+        with self._lock:
+            return self._look_at(span)[1] < MAX_PARENT_AGE_NS
+
     def _claim(self, span: CurrentSpan) -> bool:
         """Whether a step may go under `span`; from then on it holds one."""
-        now_ns = self._monotonic_ns()
         with self._lock:
-            key = (span.trace_id, span.span_id)
-            seen = self._seen.get(key)
-            if seen is None:
-                # Unix time is read once a span; from there its age is monotonic, so a clock that is set does
-                # not make an old span young.
-                age_ns = 0 if span.start_ns is None else max(self._unix_ns() - span.start_ns, 0)
-                seen = self._seen.setdefault(key, _SeenSpan(now_ns, age_ns))
-                if len(self._seen) > self._max_remembered_spans:
-                    self._seen.popitem(last=False)
-            else:
-                self._seen.move_to_end(key)
-            age_ns = seen.age_at_first_sight_ns + now_ns - seen.first_seen_ns
+            seen, age_ns = self._look_at(span)
             if seen.holds_step or age_ns >= MAX_PARENT_AGE_NS:
                 return False
             seen.holds_step = True
             return True
 
+    def _look_at(self, span: CurrentSpan) -> tuple[_SeenSpan, int]:
+        """What is known of `span`, and its age in ns; under the lock."""
+        now_ns = self._monotonic_ns()
+        key = (span.trace_id, span.span_id)
+        seen = self._seen.get(key)
+        if seen is None:
+            # Unix time is read once a span; from there its age is monotonic, so a clock that is set does
+            # not make an old span young.
+            age_ns = 0 if span.start_ns is None else max(self._unix_ns() - span.start_ns, 0)
+            seen = self._seen.setdefault(key, _SeenSpan(now_ns, age_ns))
+            if len(self._seen) > self._max_remembered_spans:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end(key)
+        return seen, seen.age_at_first_sight_ns + now_ns - seen.first_seen_ns
+
     def _sample_root(self, trace_id: int, linked: CurrentSpan | None) -> bool:
+        return self.samples_root(trace_id, STEP_SPAN_NAME, [] if linked is None else [_span_context(linked)])
+
+    def samples_root(self, trace_id: int, name: str, linked: Sequence[SpanContext]) -> bool:
+        """Whether the provider's sampler takes a root of that name and trace, linked to those spans."""
         try:
             sampler = getattr(self._provider(), "sampler", None)
             if sampler is None:
                 return True
-            links = [Link(_span_context(linked))] if linked is not None else []
+            links = [Link(context) for context in linked]
             result = sampler.should_sample(
-                Context(), trace_id, STEP_SPAN_NAME, kind=SpanKind.INTERNAL, attributes={}, links=links
+                Context(), trace_id, name, kind=SpanKind.INTERNAL, attributes={}, links=links
             )
             return bool(result.decision.is_sampled())
         except Exception:

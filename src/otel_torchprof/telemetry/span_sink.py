@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 
 from otel_torchprof.run_identity import RunIdentity, read_run_identity
+from otel_torchprof.telemetry.call_context import CallContexts
 from otel_torchprof.telemetry.context import StepPlacement, StepPlacer, current_span
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.exporters import destination_for, destinations_from_environment
@@ -59,6 +60,7 @@ class SpanSink:
         # Adds events to the roots of a recording; called on the export thread, must not raise.
         self.add_events: Callable[[Recording, Sequence[Root]], Sequence[Root]] | None = None
         self._placer = StepPlacer(self._provider)
+        self.call_contexts = CallContexts(self._placer)
         self._last_step: RootLink | None = None
         if span_exporter is None:
             destinations = destinations_from_environment(os.environ, self.resource, self.counters)
