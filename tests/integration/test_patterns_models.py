@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from otel_torchprof.analysis.patterns import Level
-from tests.support.pattern_findings import STEPS, Program, findings_of, only
+from otel_torchprof.analysis.patterns import Level, find_patterns
+from tests.support.pattern_findings import STEPS, Program, findings_of, only, record_steps
 
 
 def test_a_loop_over_elements() -> None:
@@ -198,6 +198,25 @@ def test_attention_in_separate_ops() -> None:
     assert (found.confidence, found.count) == (Level.HIGH, STEPS)
     for program in (fused, classifies, of_other_sizes):
         assert findings_of(program, "unfused-attention") == []
+
+
+def test_what_lies_between_the_products_of_attention_is_part_of_its_cost() -> None:
+    q, k, v = torch.randn(3, 2, 4, 32, 16)
+
+    def by_hand(_step: int) -> torch.Tensor:
+        scores = q @ k.transpose(-1, -2) / math.sqrt(16)
+        return F.dropout(scores.softmax(-1), 0.1) @ v
+
+    recording = record_steps(by_hand)
+    (found,) = (
+        finding for finding in find_patterns(recording).findings if finding.pattern == "unfused-attention"
+    )
+    events = recording.events
+    counted = np.isin(
+        [recording.event_name(row) for row in range(len(recording))],
+        ["aten::matmul", "aten::div", "aten::softmax", "aten::dropout"],
+    )
+    assert found.cost_ns == (events.end_ns - events.start_ns)[counted].sum()
 
 
 class Model(nn.Module):
