@@ -53,7 +53,7 @@ def test_manual(tmp_path: Path) -> None:
         assert f"{count:5}  {name}\n" in finished.stdout
 
 
-@pytest.mark.parametrize("example", ["zero-code", "manual"])
+@pytest.mark.parametrize("example", ["zero-code", "manual", "serving"])
 def test_every_example_explains_itself(example: str) -> None:
     readme = (EXAMPLES / example / "README.md").read_text("utf-8")
     for program in (EXAMPLES / example).glob("*.py"):

@@ -226,8 +226,8 @@ _AttributeValue: TypeAlias = str | int | bool | tuple[str, ...] | tuple[int, ...
 _RootLink: TypeAlias = tuple[bytes, int, str]
 # name, time, attributes
 _RootEvent: TypeAlias = tuple[str, int, Sequence[tuple[str, int | str]]]
-# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links, events, rows, is
-# external
+# trace id, span id, parent span id, trace flags, start ns, end ns, step, number, name, links, events, rows,
+# is external
 _Root: TypeAlias = tuple[
     bytes,
     int,
