@@ -212,6 +212,7 @@ void visit_root(const SpanPlan& plan, const PlannedSpan& span, Sink& sink) {
     if (phase != StepPhase::kUnknown) sink.text(attributes::kStepPhase, phase_name(phase));
     visit_thread(plan, span.track, sink);
   }
+  if (!root.rows.empty()) sink.integer(attributes::kSelfTimeNs, span.self_ns);
   if (span.partial) sink.flag(attributes::kStepPartial, true);
 }
 

@@ -168,6 +168,7 @@ class Runtime:
         has_off_file = self._finds_off_file()
         is_over = self._guard.is_over()
         self._calls.check()
+        self._follow_call_schedule()
         with self._lock:
             if self._shut_down:
                 return
@@ -297,26 +298,32 @@ class Runtime:
     def _begin_windows(self) -> None:
         self._calls.start_over(self.settings.make_schedule())
         if self.settings.step is StepRule.MODULE:
-            self._observe_calls()
+            self._observe_calls(True)
             return
         self._windows.start_over(self.settings.make_schedule())
         if not self._waits_for_step:
             self._first_step = self._tracker.begin()
             self._windows.begin(self._first_step)
 
-    def _observe_calls(self) -> None:
-        from otel_torchprof.recorder.sources.modules import observe_outermost_calls
+    def _follow_call_schedule(self) -> None:
+        """Be told of calls of modules only while one may be wanted: it costs every call a little."""
+        with self._lock:
+            if self._records and self.settings.step is StepRule.MODULE:
+                self._observe_calls(self._calls.is_due)
 
-        assert self._torch is not None
-        observe_outermost_calls(self._torch.nn.Module, self._calls)
-        self._observes_calls = True
+    def _observe_calls(self, wanted: bool) -> None:
+        from otel_torchprof.recorder.sources import modules
+
+        if wanted == self._observes_calls or self._torch is None:
+            return
+        self._observes_calls = wanted
+        if wanted:
+            modules.observe_outermost_calls(self._torch.nn.Module, self._calls)
+        else:
+            modules.forget_outermost_calls()
 
     def _end_calls(self, timeout_s: float) -> None:
-        from otel_torchprof.recorder.sources.modules import forget_outermost_calls
-
-        if self._observes_calls:
-            self._observes_calls = False
-            forget_outermost_calls()
+        self._observe_calls(False)
         self._calls.close(timeout_s)
 
     def _on_step(self, number: int, links: bytes) -> None:

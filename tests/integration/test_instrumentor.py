@@ -96,7 +96,7 @@ def test_instrumented_again_it_records_again_under_ids_of_its_own(
     assert len({span.context.span_id for span in steps}) == 3
 
 
-@pytest.mark.parametrize("setting", [{"schedule": "now"}, {"interval": -1}, {"step": "module"}])
+@pytest.mark.parametrize("setting", [{"schedule": "now"}, {"interval": -1}, {"step": "layer"}])
 def test_by_hand_a_bad_value_raises(instrumentor: TorchprofInstrumentor, setting: dict[str, object]) -> None:
     with pytest.raises(SettingError):
         instrumentor.instrument(**setting)

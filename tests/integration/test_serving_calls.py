@@ -186,6 +186,20 @@ def test_offline_export_agrees_with_what_was_sent(
         assert planned == sent
 
 
+def test_between_intervals_calls_of_modules_are_as_they_were(instrumentor: TorchprofInstrumentor) -> None:
+    before = torch.nn.Module.__call__
+    server = Server(instrumentor, schedule=None, interval=3600.0)
+    assert torch.nn.Module.__call__ is not before
+    for _ in range(3):
+        with server.tracer.start_as_current_span("request"):
+            server.infer(1)
+    runtime = instrumentor._runtime
+    assert runtime is not None
+    runtime.check()  # as every second
+    assert torch.nn.Module.__call__ is before
+    assert [one.name for one in server.sent() if one.name == "Repeated"] == ["Repeated"]
+
+
 @pytest.fixture
 def compiled() -> Iterator[None]:
     torch.compiler.reset()

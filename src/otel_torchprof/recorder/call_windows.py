@@ -131,6 +131,11 @@ class CallWindows(Generic[_Context]):
         window = self._window
         return self._recorded_before + (0 if window is None else window.capture.recorded)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a call that begins now may be recorded, or must be counted."""
+        return self._window is not None or (self._schedule is not None and self._schedule.is_due)
+
     def start_over(self, schedule: Schedule) -> None:
         """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""
         # A signal handler may call a model while its own thread begins a call.
@@ -163,10 +168,13 @@ class CallWindows(Generic[_Context]):
 
     def call_begins(self) -> Call | None:
         """Begin a call in the current context; None when it is not recorded."""
-        with failures.guard("a call was not recorded"):
+        try:
+            if not self.is_due:
+                return None
             context = self._placer.current()
-            if context is not None:
-                return self.begin(context, lambda: self._placer.admit(context))
+            return None if context is None else self.begin(context, lambda: self._placer.admit(context))
+        except Exception as error:
+            failures.report(_NOT_RECORDED, error)
         return None
 
     def begin(self, current: CallContext, admit: Callable[[], CallContext | None]) -> Call | None:
@@ -176,13 +184,16 @@ class CallWindows(Generic[_Context]):
             current: the context: a further call of a span that the window knows is part of it.
             admit: gives the context to record another under. Asked only when the schedule wants it.
         """
-        with self._lock, failures.guard("a call was not recorded"):
-            self._finish_if_done()
-            is_known = self._window is not None and current.span in self._window.known
-            context = current if is_known else self._admitted(admit)
-            if context is not None and self._window is not None:
-                self._window.open_calls += 1
-                return Call(self._window, context)
+        with self._lock:
+            try:
+                self._finish_if_done()
+                is_known = self._window is not None and current.span in self._window.known
+                context = current if is_known else self._admitted(admit)
+                if context is not None and self._window is not None:
+                    self._window.open_calls += 1
+                    return Call(self._window, context)
+            except Exception as error:
+                failures.report(_NOT_RECORDED, error)
         return None
 
     def call_began(self, call: Call) -> None:
@@ -264,6 +275,7 @@ class CallWindows(Generic[_Context]):
         self._deliver(Window(window.capture))
 
 
+_NOT_RECORDED = "a call was not recorded"
 _READY_THREAD = f"{OWN_THREAD_PREFIX}ready"
 
 

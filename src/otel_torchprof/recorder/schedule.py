@@ -33,6 +33,11 @@ class Schedule(Protocol):
         """Return what to do during step number `step`."""
         ...
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a step that begins now may have another answer than NONE, or must be counted."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class CycleSchedule:
@@ -64,6 +69,11 @@ class CycleSchedule:
             least = 1 if field.name == "active" else 0
             if getattr(self, field.name) < least:
                 raise ValueError(f"{field.name} must be at least {least}, not {getattr(self, field.name)}")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether steps must be counted: all of them."""
+        return True
 
     def action(self, step: int) -> ProfilerAction:
         """Return what to do during step number `step` (from 0)."""
@@ -99,14 +109,16 @@ class IntervalSchedule:
         self._clock = clock
         self._next_due_s: float | None = None
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the interval is over."""
+        return self._next_due_s is None or self._clock() >= self._next_due_s
+
     def action(self, step: int) -> ProfilerAction:
         """Return what to do during step number `step`, which begins now."""
-        if step < self.FIRST_STEP:
+        if step < self.FIRST_STEP or not self.is_due:
             return ProfilerAction.NONE
-        now_s = self._clock()
-        if self._next_due_s is not None and now_s < self._next_due_s:
-            return ProfilerAction.NONE
-        self._next_due_s = now_s + self._interval_s
+        self._next_due_s = self._clock() + self._interval_s
         return ProfilerAction.RECORD_AND_SAVE
 
 

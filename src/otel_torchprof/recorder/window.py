@@ -203,5 +203,7 @@ class WindowController:
 class _Closed:
     """The schedule of a controller that is closed."""
 
+    is_due = False
+
     def action(self, step: int) -> ProfilerAction:
         return ProfilerAction.NONE

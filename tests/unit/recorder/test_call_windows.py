@@ -11,7 +11,7 @@ import pytest
 
 from otel_torchprof.recorder.call_windows import MAX_WINDOW_S, Call, CallWindows
 from otel_torchprof.recorder.failures import failures
-from otel_torchprof.recorder.schedule import parse_schedule
+from otel_torchprof.recorder.schedule import IntervalSchedule, parse_schedule
 from otel_torchprof.recorder.step_details import NO_DETAILS, StepDetails
 from otel_torchprof.recorder.window import Window
 
@@ -181,3 +181,22 @@ def test_in_a_forked_child_the_window_is_the_parents() -> None:
     assert not server.captures[0].is_halted
     assert server.call(Request(b"child"))
     assert len(server.captures) == 2
+
+
+def test_between_intervals_nobody_needs_to_tell_of_calls() -> None:
+    now_s = 0.0
+    server = Server("active=1")
+    server.windows.start_over(IntervalSchedule(600.0, clock=lambda: now_s))
+    for number in range(IntervalSchedule.FIRST_STEP):
+        assert server.windows.is_due
+        assert not server.call(Request(b"early %d" % number, has_ended=True))
+    third = Request(b"third")
+    assert server.call(third)
+    assert server.windows.is_due  # for further calls of the third
+    third.has_ended = True
+    server.windows.check()
+    assert not server.windows.is_due
+    assert not server.call(Request(b"between"))
+    now_s = 600.0
+    assert server.windows.is_due
+    assert server.call(Request(b"next"))
