@@ -24,16 +24,4 @@ DeviceClockLine::DeviceClockLine(const DeviceClockPair& start, const DeviceClock
   }
 }
 
-std::uint64_t DeviceClockLine::to_ticks(std::uint64_t device_ns) const noexcept {
-  const auto elapsed_ns =
-      static_cast<std::int64_t>(device_ns - static_cast<std::uint64_t>(anchor_.device_ns));
-  const double elapsed_ticks = static_cast<double>(elapsed_ns) * ticks_per_ns_;
-  const double ticks = static_cast<double>(anchor_.ticks) + elapsed_ticks;
-  constexpr double kLimit = 9.2e18;  // what a signed 64-bit integer holds
-  if (!(ticks >= 1.0) || std::abs(elapsed_ticks) > kLimit) {
-    return 1;
-  }
-  return anchor_.ticks + static_cast<std::uint64_t>(std::llround(elapsed_ticks));
-}
-
 }  // namespace torchprof

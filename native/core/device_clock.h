@@ -21,7 +21,21 @@ class DeviceClockLine {
   DeviceClockLine(const DeviceClockPair& start, const DeviceClockPair& latest, double ticks_per_ns) noexcept;
 
   // Never 0, which is no time.
-  [[nodiscard]] std::uint64_t to_ticks(std::uint64_t device_ns) const noexcept;
+  [[nodiscard]] std::uint64_t to_ticks(std::uint64_t device_ns) const noexcept {
+    const auto elapsed_ns =
+        static_cast<std::int64_t>(device_ns - static_cast<std::uint64_t>(anchor_.device_ns));
+    const double elapsed_ticks = static_cast<double>(elapsed_ns) * ticks_per_ns_;
+    constexpr double kLimit = 9.2e18;  // what a signed 64-bit integer holds
+    if (!(elapsed_ticks > -kLimit && elapsed_ticks < kLimit)) {
+      return 1;
+    }
+    const double rounding = elapsed_ticks < 0 ? -0.5 : 0.5;
+    const auto rounded = static_cast<std::int64_t>(elapsed_ticks + rounding);
+    if (rounded < 0 && anchor_.ticks <= static_cast<std::uint64_t>(-rounded)) {
+      return 1;
+    }
+    return anchor_.ticks + static_cast<std::uint64_t>(rounded);
+  }
 
  private:
   DeviceClockPair anchor_;

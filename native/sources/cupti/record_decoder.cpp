@@ -18,7 +18,7 @@ using u64 = std::uint64_t;
 using i32 = std::int32_t;
 
 // Spaces of keys of small names.
-enum class NameSpace : u64 { kRuntime = 1, kDriver, kCopy, kMemset, kSynchronization, kOverhead, kGraph };
+enum class NameSpace : u64 { kCopy, kMemset, kSynchronization, kOverhead, kGraph };
 
 constexpr u64 name_key(NameSpace space, u32 value) noexcept {
   return (static_cast<u64>(space) << 32U) | value;
@@ -206,7 +206,7 @@ void RecordDecoder::add_call(const std::byte* record, EventKind kind) {
   }
   call.kind = static_cast<u8>(kind);
   call.correlation = correlations_.widen(field<u32>(record, api::kCorrelation));
-  call.thread = log_.ordinal_of(field<u32>(record, api::kThread));
+  call.thread = ordinal_of(field<u32>(record, api::kThread));
   call.name = call_name_id(is_runtime ? kRuntimeDomain : kDriverDomain, callback_id);
   call.callback_id = static_cast<i32>(callback_id);
   log_.add(call);
@@ -224,7 +224,7 @@ void RecordDecoder::add_overhead(const std::byte* record) {
   call.kind = static_cast<u8>(EventKind::kOverhead);
   call.correlation = -1;
   call.callback_id = -1;
-  call.thread = log_.ordinal_of(field<u32>(record, overhead::kThread));
+  call.thread = ordinal_of(field<u32>(record, overhead::kThread));
   call.name =
       small_name_id(name_key(NameSpace::kOverhead, kind), [&] { return std::string(overhead_name(kind)); });
   log_.add(call);
@@ -249,9 +249,16 @@ std::uint32_t RecordDecoder::kernel_name_id(const char* name) {
 }
 
 std::uint32_t RecordDecoder::call_name_id(u32 domain, u32 callback_id) {
-  const NameSpace space = domain == kDriverDomain ? NameSpace::kDriver : NameSpace::kRuntime;
-  return small_name_id(name_key(space, callback_id),
-                       [&] { return call_name(libraries_.cupti, domain, callback_id); });
+  constexpr u32 kMaxCallbacks = 4096;  // there are about a thousand
+  std::vector<u32>& names = call_names_[domain == kDriverDomain ? 1 : 0];
+  const u32 index = std::min(callback_id, kMaxCallbacks);
+  if (names.size() <= index) {
+    names.resize(index + 1);
+  }
+  if (names[index] == 0) {
+    names[index] = log_.intern(call_name(libraries_.cupti, domain, callback_id));
+  }
+  return names[index];
 }
 
 template <typename Make>
@@ -264,19 +271,30 @@ std::uint32_t RecordDecoder::small_name_id(u64 key, Make make) {
 }
 
 std::uint16_t RecordDecoder::multiprocessors_of(u32 device) {
-  const auto known = multiprocessors_.find(device);
-  if (known != multiprocessors_.end()) {
-    return known->second;
+  constexpr u32 kMaxDevices = 256;
+  if (device >= kMaxDevices) {
+    return 0;
   }
-  constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-  int handle = 0;
-  int count = 0;
-  const bool is_known = libraries_.cuda.get_device(&handle, static_cast<int>(device)) == 0 &&
-                        libraries_.cuda.get_device_attribute(&count, kMultiprocessorCount, handle) == 0;
-  const auto multiprocessors =
-      static_cast<u16>(is_known ? std::clamp(count, 0, int{std::numeric_limits<u16>::max()}) : 0);
-  multiprocessors_.emplace(device, multiprocessors);
-  return multiprocessors;
+  if (multiprocessors_.size() <= device) {
+    multiprocessors_.resize(device + 1, -1);
+  }
+  if (multiprocessors_[device] < 0) {
+    constexpr int kMultiprocessorCount = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    int handle = 0;
+    int count = 0;
+    const bool is_known = libraries_.cuda.get_device(&handle, static_cast<int>(device)) == 0 &&
+                          libraries_.cuda.get_device_attribute(&count, kMultiprocessorCount, handle) == 0;
+    multiprocessors_[device] = is_known ? std::clamp(count, 0, int{std::numeric_limits<u16>::max()}) : 0;
+  }
+  return static_cast<u16>(multiprocessors_[device]);
+}
+
+std::uint32_t RecordDecoder::ordinal_of(u32 os_thread_id) {
+  if (os_thread_id != last_thread_) {
+    last_ordinal_ = log_.ordinal_of(os_thread_id);
+    last_thread_ = os_thread_id;
+  }
+  return last_ordinal_;
 }
 
 }  // namespace torchprof::cupti

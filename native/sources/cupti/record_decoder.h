@@ -1,10 +1,12 @@
 // Reads CUPTI's activity records into a recording's log. On the collector's own thread, without the GIL.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/device_clock.h"
 #include "core/device_collector.h"
@@ -60,6 +62,7 @@ class RecordDecoder {
   template <typename Make>
   [[nodiscard]] std::uint32_t small_name_id(std::uint64_t key, Make make);
   [[nodiscard]] std::uint16_t multiprocessors_of(std::uint32_t device);
+  [[nodiscard]] std::uint32_t ordinal_of(std::uint32_t os_thread_id);
 
   struct KernelName {
     std::string mangled;  // an address may come to carry another name
@@ -74,7 +77,10 @@ class RecordDecoder {
   DeviceCounts counts_;
   std::unordered_map<const char*, KernelName> kernel_names_;
   std::unordered_map<std::uint64_t, std::uint32_t> names_;
-  std::unordered_map<std::uint32_t, std::uint16_t> multiprocessors_;
+  std::array<std::vector<std::uint32_t>, 2> call_names_;  // runtime and driver, by callback id; 0 = not yet
+  std::vector<std::int32_t> multiprocessors_;             // by device; -1 = not yet
+  std::uint32_t last_thread_ = 0;
+  std::uint32_t last_ordinal_ = 0;
 };
 
 }  // namespace torchprof::cupti
