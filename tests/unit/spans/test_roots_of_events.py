@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_torchprof.recording import EventKind, Recording, RecordingBuilder
 from otel_torchprof.spans import Root, SpanData, SpanLimits, capture_root, plan_spans
@@ -109,3 +110,25 @@ def test_a_root_of_an_event_that_is_not_there_is_refused(builder: RecordingBuild
         spans_of(recording, Root(1, 1, 0, 1, rows=(99,)))
     with pytest.raises(ValueError, match="at least one root without events"):
         plan_spans(recording, [Root(1, 1, 0, 1, rows=(0,))])
+
+
+@pytest.mark.parametrize("max_request_spans", [1, 8192])
+def test_the_span_of_somebody_else_is_not_encoded(builder: RecordingBuilder, max_request_spans: int) -> None:
+    recording = builder.finish()
+    rest = replace(capture_root(recording), is_sampled=False)
+    roots = [
+        rest,
+        request(recording, REQUEST, "Model"),
+        Root(BATCH, 0x2, 600, 700, name="torch.batch", rows=(row_of(recording, "aten::other"),)),
+    ]
+    plan = plan_spans(recording, roots, UNBOUNDED)
+    encoded = [
+        (span.name, int.from_bytes(span.trace_id, "big"), int.from_bytes(span.parent_span_id, "big"))
+        for part in plan.encode(b"", max_request_spans=max_request_spans)
+        for resource_spans in ExportTraceServiceRequest.FromString(part.payload).resource_spans
+        for scope_spans in resource_spans.scope_spans
+        for span in scope_spans.spans
+    ]
+    assert encoded == [(span.name, span.trace_id, span.parent_span_id) for span in plan.spans()]
+    assert sorted(name for name, *_ids in encoded) == ["Model", "aten::mm", "torch.batch"]
+    assert len(plan) == sum(stats.spans for stats in plan.stats) == 3

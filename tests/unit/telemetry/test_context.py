@@ -190,3 +190,18 @@ def test_a_fork_while_the_lock_is_held_does_not_block_the_child() -> None:
             placed = placer.place(make_span(), ROOT_TRACE_ID).parent is not None
             os._exit(0 if placed else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_span_around_a_loop_of_a_day_holds_one_step() -> None:
+    clock = Clock()
+    placer = make_placer(clock, max_remembered_spans=4)
+    job = make_span()
+    children = 0
+    for minute in range(24 * 60):
+        placement = placer.place(job, ROOT_TRACE_ID)
+        children += placement.parent is not None
+        assert (placement.parent or placement.linked) == job
+        for other in range(8):  # which push it out of what is remembered
+            placer.place(make_span(100 + minute * 8 + other), ROOT_TRACE_ID)
+        clock.advance(60)
+    assert children == 1
