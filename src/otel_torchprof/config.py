@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
+from otel_torchprof.rank_share import DEFAULT_RANK_SHARE, RankShare, parse_rank_share
 from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceMode
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 
@@ -84,6 +85,7 @@ class Settings:
     recording_dir: Path | None = None
     buffer_size_mb: int = 256
     run_id: str | None = None
+    span_ranks: RankShare = DEFAULT_RANK_SHARE
     metrics_sampling: MetricsSampling = MetricsSampling.AUTO
     op_histograms: bool = False
     max_overhead: float = 0.02
@@ -183,6 +185,7 @@ class Configuration:
     recording_dir: str | None = None
     buffer_size_mb: int | None = None
     run_id: str | None = None
+    span_ranks: str | int | Sequence[str | int] | None = None
     metrics_sampling: str | None = None
     op_histograms: bool | None = None
     max_overhead: float | None = None
@@ -435,6 +438,14 @@ SETTINGS = (
         _run_id,
         "up to 128 printable characters",
         _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_SPAN_RANKS,
+        "span_ranks",
+        parse_rank_share,
+        "all, or ranks and the word rotating like 0,rotating",
+        _IGNORED,
+        is_list=True,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_METRICS_SAMPLING,

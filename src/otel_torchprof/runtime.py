@@ -16,6 +16,7 @@ from otel_torchprof.config import Mode, Settings, StepRule
 from otel_torchprof.live_metrics import LiveMetrics
 from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
 from otel_torchprof.periodic_check import PeriodicCheck
+from otel_torchprof.rank_share import SharedSchedule
 from otel_torchprof.recorder.call_windows import CallWindows
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from otel_torchprof.metrics.families import MetricFamily
     from otel_torchprof.recorder.capture import Capture
+    from otel_torchprof.recorder.schedule import Schedule
     from otel_torchprof.recording import Recording
     from otel_torchprof.telemetry.metric_output import MetricOutput
     from otel_torchprof.telemetry.span_sink import SpanSink
@@ -100,7 +102,7 @@ class Runtime:
         if settings.patterns:
             sink.add_events = self.metrics.findings.add_to
         self._windows = WindowController(
-            settings.make_schedule(),
+            self._make_schedule(),
             open_capture=self._open_capture,
             place_step=self._place_step,
             deliver=self._deliver,
@@ -108,7 +110,7 @@ class Runtime:
             recording_path=self._recording_path if settings.recording_dir is not None else None,
         )
         self._calls = CallWindows(
-            settings.make_schedule(),
+            self._make_schedule(),
             placer=sink.call_contexts,
             open_capture=self._open_call_capture,
             deliver=self._deliver,
@@ -217,8 +219,8 @@ class Runtime:
         self._lock = threading.RLock()
         if not self._shut_down:
             self._first_step = None
-            self._windows.start_over(self.settings.make_schedule())
-            self._calls.start_over(self.settings.make_schedule())
+            self._windows.start_over(self._make_schedule())
+            self._calls.start_over(self._make_schedule())
             self.metrics.start_over_in_child()
             self._is_tripped = False
             self._guard.start_over_in_child()
@@ -296,11 +298,11 @@ class Runtime:
             self.metrics.pause_ops()
 
     def _begin_windows(self) -> None:
-        self._calls.start_over(self.settings.make_schedule())
+        self._calls.start_over(self._make_schedule())
         if self.settings.step is StepRule.MODULE:
             self._observe_calls(True)
             return
-        self._windows.start_over(self.settings.make_schedule())
+        self._windows.start_over(self._make_schedule())
         if not self._waits_for_step:
             self._first_step = self._tracker.begin()
             self._windows.begin(self._first_step)
@@ -375,6 +377,12 @@ class Runtime:
             logging.WARNING if is_explicit else logging.INFO,
             "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends%s",
             ", which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program" if is_explicit else "",
+        )
+
+    def _make_schedule(self) -> Schedule:
+        share = self.settings.span_ranks
+        return SharedSchedule(
+            self.settings.make_schedule(), lambda window: share.includes(self._sink.identity, window)
         )
 
     def _open_capture(self, path: Path | None) -> Capture:

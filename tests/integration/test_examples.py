@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof import Recording
-from tests.support.instrumented import attributes_of, run_instrumented, run_plain
+from tests.support.instrumented import attributes_of, run_command, run_instrumented, run_plain
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -53,7 +53,20 @@ def test_manual(tmp_path: Path) -> None:
         assert f"{count:5}  {name}\n" in finished.stdout
 
 
-@pytest.mark.parametrize("example", ["zero-code", "manual", "serving"])
+def test_distributed(tmp_path: Path) -> None:
+    program = str(EXAMPLES / "distributed" / "train_ddp.py")
+    command = ["torchrun", "--standalone", "--nproc-per-node=3", program]
+    finished = run_command(command, tmp_path, {"RECORDING_DIR": "recordings", "RUN_ID": "night"})
+    assert finished.stdout.count("\n") == 3
+    # Of three ranks the first, and the one whose turn it is.
+    traces = {step["traceId"] for step in finished.named("torch.step")}
+    assert len(traces) == len(finished.named("torch.step")) == 2
+    recordings = [path.name for path in (tmp_path / "recordings").iterdir()]
+    assert sorted(name.split("-")[2] for name in recordings) == ["rank0", "rank1"]
+    assert finished.named("gloo:all_reduce") or finished.named("c10d::allreduce_")
+
+
+@pytest.mark.parametrize("example", ["zero-code", "manual", "serving", "distributed"])
 def test_every_example_explains_itself(example: str) -> None:
     readme = (EXAMPLES / example / "README.md").read_text("utf-8")
     for program in (EXAMPLES / example).glob("*.py"):

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -197,3 +198,9 @@ def test_everything_at_once_adds_up(by_shape: bool) -> None:
     names = {str(average.key) for average in averages}
     assert {"ProfilerStep*", "work", "nn.Module: Linear", "aten::addmm"} <= names
     assert any(re.search(r"linear\.py\(\d+\): Linear\.forward$", name) for name in names)
+
+
+def test_the_scopes_that_are_missing_are_those_that_the_documentation_names() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text("utf-8")
+    _before, _, listed = page.partition("Of torch 2.13 these are missing:")
+    assert set(re.findall(r"^- `(.+)`$", listed, re.MULTILINE)) == _MARKERS

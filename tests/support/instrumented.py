@@ -35,7 +35,7 @@ def run_instrumented(
     Spans go to a file unless `settings`, environment variables, name another exporter. Short names stand for
     `OTEL_PYTHON_TORCHPROF_*`.
     """
-    return _run([_script("opentelemetry-instrument"), sys.executable, *program], folder, settings)
+    return _run([script("opentelemetry-instrument"), sys.executable, *program], folder, settings)
 
 
 def run_plain(program: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> Finished:
@@ -45,7 +45,7 @@ def run_plain(program: Sequence[str], folder: Path, settings: Mapping[str, str] 
 
 def run_command(command: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> Finished:
     """Run a command installed beside Python, else like `run_instrumented`."""
-    return _run([_script("opentelemetry-instrument"), _script(command[0]), *command[1:]], folder, settings)
+    return _run([script("opentelemetry-instrument"), script(command[0]), *command[1:]], folder, settings)
 
 
 def attributes_of(span: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,22 +57,28 @@ def attributes_of(span: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _script(name: str) -> str:
-    return str(Path(sys.executable).with_name(name))
-
-
-def _run(command: Sequence[str], folder: Path, settings: Mapping[str, str] | None) -> Finished:
-    output = folder / "spans.jsonl"
+def instrumented_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with these OTEL_ variables only, as `run_instrumented` takes them."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     environ |= {
         "OTEL_TRACES_EXPORTER": "otlp_file",
         "OTEL_METRICS_EXPORTER": "none",
         "OTEL_LOGS_EXPORTER": "none",
-        "OTEL_PYTHON_TORCHPROF_OTLP_FILE": str(output),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), environ.get("PATH", "")]),
     }
-    for name, value in (settings or {}).items():
+    for name, value in settings.items():
         environ[name if name.startswith("OTEL_") else f"OTEL_PYTHON_TORCHPROF_{name}"] = value
+    return environ
+
+
+def script(name: str) -> str:
+    """The path of a command installed beside Python."""
+    return str(Path(sys.executable).with_name(name))
+
+
+def _run(command: Sequence[str], folder: Path, settings: Mapping[str, str] | None) -> Finished:
+    output = folder / "spans.jsonl"
+    environ = instrumented_environment({"OTLP_FILE": str(output), **(settings or {})})
     done = subprocess.run(
         command, cwd=folder, env=environ, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
     )

@@ -9,7 +9,7 @@ import gzip
 import ssl
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -66,6 +66,11 @@ class Sink:
     @property
     def span_names(self) -> Counter[str]:
         return Counter(span.name for span in self.spans)
+
+    def wait_for(self, condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+        """Wait until `condition`, asked after each request, holds; fails the test after `timeout_s`."""
+        with self._changed:
+            assert self._changed.wait_for(condition, timeout_s), f"{len(self._received)} requests arrived"
 
     def wait_for_spans(self, count: int, timeout_s: float = 30.0) -> list[Span]:
         """The received spans once there are `count`; fails the test after `timeout_s`."""

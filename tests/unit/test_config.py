@@ -22,6 +22,7 @@ from otel_torchprof.config import (
     Settings,
     StepRule,
 )
+from otel_torchprof.rank_share import RankShare
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule
 
 PREFIX = "OTEL_PYTHON_TORCHPROF_"
@@ -51,6 +52,7 @@ GOOD: dict[str, tuple[str, str, Any]] = {
     "RECORDING_DIR": ("x", "recording_dir", Path.cwd() / "x"),
     "BUFFER_SIZE_MB": ("1", "buffer_size_mb", 1),
     "RUN_ID": ("night 7", "run_id", "night 7"),
+    "SPAN_RANKS": (" 3, Rotating", "span_ranks", RankShare(frozenset({3}), rotating=True)),
     "METRICS_SAMPLING": ("FULL", "metrics_sampling", MetricsSampling.FULL),
     "OP_HISTOGRAMS": ("on", "op_histograms", True),
     "MAX_OVERHEAD": ("0.5", "max_overhead", 0.5),
@@ -79,6 +81,7 @@ BAD: dict[str, list[str]] = {
     "MIN_SPAN_DURATION_US": ["-0.1", "x", "1e16"],
     "BUFFER_SIZE_MB": ["0", "1.5", "32769"],
     "RUN_ID": ["a\nb", "x" * 129],
+    "SPAN_RANKS": ["some", "-1", "0;1", "1.5", "all,0", "1234567890", ","],
     "METRICS_SAMPLING": ["sampled", "0.5"],
     "OP_HISTOGRAMS": ["some"],
     "MAX_OVERHEAD": ["0", "1.01", "2%", "nan"],
