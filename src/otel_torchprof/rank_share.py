@@ -71,6 +71,11 @@ class SharedSchedule:
         self._is_in_window = False
         self._takes_part = False
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a step that begins now may be recorded by any rank, or must be counted."""
+        return self._schedule.is_due
+
     def action(self, step: int) -> ProfilerAction:
         """Return what to do during step number `step`."""
         action = self._schedule.action(step)
