@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from otel_torchprof.config import SettingError, Settings
-from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor_check import Check, State
 from otel_torchprof.environment_variables import OTEL_PYTHON_TORCHPROF_DEVICE
 from otel_torchprof.recorder.cupti_location import cupti_paths
 
@@ -42,7 +42,7 @@ def describe_cupti(found: Mapping[str, Any]) -> Check:
     if not found["available"]:
         cause, _, way_out = found["reason"].partition("; ")
         # Without a device nothing is asked for that cannot work.
-        state = "missing" if found["devices"] > 0 else "off"
+        state: State = "missing" if found["devices"] > 0 else "off"
         return Check(name, state, "; ".join([cause, *parts]), way_out)
     if found["subscriber"]:
         detail = "; ".join([f"{found['subscriber']} has CUPTI, which serves one at a time", *parts])

@@ -163,7 +163,10 @@ def facts(recording: Recording) -> tuple[Counter[Any], Counter[Any]]:
 
 
 # Of the table of devices, what spans have attributes for.
-DEVICE_FIELDS = ["grid", "block", "registers", "shared_bytes", "size_bytes"]
+DEVICE_FIELDS = [
+    "grid", "block", "registers", "shared_bytes", "size_bytes", "wait_stream", "wait_event",
+    "wait_correlation",
+]  # fmt: skip
 
 
 def device_facts(recording: Recording) -> Counter[Any]:

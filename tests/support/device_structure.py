@@ -33,7 +33,7 @@ CALLS = (EventKind.RUNTIME, EventKind.DRIVER)
 
 def work_rows(recording: Recording) -> list[int]:
     """Kernels, copies and fills."""
-    return np.flatnonzero(np.isin(recording.events.kind, WORK)).tolist()
+    return [int(row) for row in np.flatnonzero(np.isin(recording.events.kind, WORK))]
 
 
 def callers(recording: Recording) -> dict[int, int]:
@@ -218,7 +218,7 @@ def check_metrics(recording: Recording) -> int:
     got: dict[str, Counter[object]] = defaultdict(Counter)
     for family in families_from_recording(recording):
         for point in family.points:
-            device = point.attributes.get(CUDA_DEVICE_INDEX, -1)
+            device = int(point.attributes.get(CUDA_DEVICE_INDEX, -1))
             if family.metric.name in {KERNEL_LAUNCHES, KERNEL_TIME} and isinstance(point, NumberPoint):
                 scale = 1e9 if family.metric.name == KERNEL_TIME else 1
                 got[family.metric.name][point.attributes[KERNEL_NAME], device] += round(point.value * scale)

@@ -80,7 +80,7 @@ def test_all_mistakes_in_settings_are_found() -> None:
         f"{prefix}STEP='x' is not accepted (unknown word); "
         f"{prefix}MAX_OVERHEAD='2%' is not accepted (not a number); "
         f"{prefix}INTERVALL is no setting; {prefix}MOD is no setting",
-        f"give {prefix}STEP auto, explicit or optimizer; "
+        f"give {prefix}STEP auto, explicit, optimizer or module; "
         f"give {prefix}MAX_OVERHEAD a share of the program's time, more than 0 and at most 1; "
         f"set {prefix}INTERVAL; set {prefix}MODE",
     )

@@ -25,6 +25,7 @@ LEAVES = {
     "semconv",
     "semconv_batch",
     "semconv_metrics",
+    "semconv_spans",
     "version",
 }
 

@@ -55,7 +55,7 @@ class NativeCapture:
 
 
 def target_of(capture: NativeCapture) -> SourceTarget:
-    return cast("Any", SourceTarget)(capture=capture, slot=0, bridge=None)
+    return SourceTarget(cast("Any", capture), 0, cast("Any", None))
 
 
 @pytest.fixture

@@ -275,6 +275,11 @@ def _device_fields(attributes: Attributes) -> dict[str, Any]:
         "registers": to_int(attributes.get(semconv.KERNEL_REGISTERS), -1, -1, _INT32),
         "shared_bytes": to_int(attributes.get(semconv.KERNEL_SHARED_MEMORY_BYTES), -1, -1, _INT32),
         "size_bytes": to_int(attributes.get(semconv.MEMCPY_SIZE_BYTES), -1, -1),
+        "graph_id": to_int(attributes.get(semconv.GRAPH_ID), -1, -1),
+        "graph_node_id": to_int(attributes.get(semconv.GRAPH_NODE_ID), -1, -1),
+        "wait_stream": to_int(attributes.get(semconv.SYNC_STREAM_ID), -1, -1, _INT32),
+        "wait_event": to_int(attributes.get(semconv.SYNC_EVENT_ID), -1, -1, _INT32),
+        "wait_correlation": to_int(attributes.get(semconv.SYNC_CORRELATION_ID), -1, -1),
     }
 
 
