@@ -13,7 +13,8 @@ void add_span(nanobind::module_& module);
 // Sets what decorates, once.
 void set_span_decorator(nanobind::object decorate) noexcept;
 
-// Sets who is told, without arguments, of every scope that has begun; None = nobody. What it raises is dropped.
+// Sets who is told, without arguments, of every scope that has begun; None = nobody. What it raises is
+// dropped.
 void set_span_observer(nanobind::object function) noexcept;
 
 }  // namespace torchprof
