@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 import torch
 
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recording import Recording
-from tests.support.required_tools import skip_or_fail
-
-
-@contextmanager
-def _mounted(kind: str, at: Path, *options: str) -> Iterator[Path]:
-    """Mount a file system of `kind`; skips where that is not allowed, as in most containers."""
-    mount = shutil.which("mount")
-    if mount is None:
-        skip_or_fail("no mount command: install util-linux")
-    done = subprocess.run(
-        [mount, "-t", kind, *options, kind, str(at)], check=False, capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        pytest.skip(f"cannot mount {kind} here: {done.stderr.strip()}")
-    try:
-        yield at
-    finally:
-        # Lazily: the mapping of a recording lives as long as its capture.
-        subprocess.run(["umount", "--lazy", str(at)], check=True)
+from tests.support.mounts import mounted
 
 
 def _record_additions(path: Path) -> Capture:
@@ -52,7 +29,7 @@ def test_an_overlay_as_in_containers_is_written_as_it_grows(tmp_path: Path) -> N
     for directory in (below, above, work, at):
         directory.mkdir()
     layers = f"lowerdir={below},upperdir={above},workdir={work}"
-    with _mounted("overlay", at, "-o", layers):
+    with mounted("overlay", at, "-o", layers):
         capture = _record_additions(at / "run.tprof")
         assert _additions(at / "run.tprof") == 3, "readable before the end"
         capture.stop()
@@ -60,7 +37,7 @@ def test_an_overlay_as_in_containers_is_written_as_it_grows(tmp_path: Path) -> N
 
 
 def test_a_file_system_that_promises_no_space_gets_the_recording_at_the_end(tmp_path: Path) -> None:
-    with _mounted("ramfs", tmp_path):
+    with mounted("ramfs", tmp_path):
         capture = _record_additions(tmp_path / "run.tprof")
         capture.stop()
         assert _additions(tmp_path / "run.tprof") == 3

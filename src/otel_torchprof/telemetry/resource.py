@@ -38,14 +38,32 @@ class Run(Protocol):
     def world_size(self) -> int | None: ...
 
 
-def build_resource(provider: TracerProvider | None, run: Run) -> Resource:
+def environment_resource(provider: TracerProvider | None) -> Resource | None:
+    """What the SDK finds out about this process, where `provider` has no resource; None where it has one.
+
+    To be asked for early: the SDK asks on threads, of which none can start once the interpreter ends.
+    """
+    return None if isinstance(getattr(provider, "resource", None), Resource) else Resource.create()
+
+
+def build_resource(
+    provider: TracerProvider | None, run: Run, known_before: Resource | None = None
+) -> Resource:
     """The resource of `provider`, or of the environment where it has none, with rank and run added.
 
     `service.instance.id` is replaced: the SDK's is random, ours is the same again after a restart of the job.
+
+    Args:
+        provider: may have a resource.
+        run: what tells this process from the others of its job.
+        known_before: an earlier `environment_resource`, for when the SDK can ask no more.
     """
     base = getattr(provider, "resource", None)
     if not isinstance(base, Resource):
-        base = Resource.create()
+        try:
+            base = Resource.create()
+        except RuntimeError:
+            base = known_before or Resource.get_empty()
     attributes = {key: value for key, value in base.attributes.items() if key not in _NEVER_SENT}
     rank = run.rank or 0
     attributes[_RANK] = rank

@@ -15,7 +15,7 @@ from otel_torchprof.telemetry.context import StepPlacement, StepPlacer, current_
 from otel_torchprof.telemetry.counters import ExportCounters
 from otel_torchprof.telemetry.exporters import destination_for, destinations_from_environment
 from otel_torchprof.telemetry.pipeline import ExportPipeline, max_jitter_s
-from otel_torchprof.telemetry.resource import build_resource, serialize_resource
+from otel_torchprof.telemetry.resource import build_resource, environment_resource, serialize_resource
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -55,6 +55,7 @@ class SpanSink:
         self._min_span_duration_ns = min_span_duration_ns
         self._run_id = run_id
         self._tracer_provider = tracer_provider
+        self._environment = environment_resource(self._provider())
         # Told the number, trace id and span id of each step whose spans have arrived.
         self.on_delivered: Callable[[int, int, int], None] | None = None
         # Adds events to the roots of a recording; called on the export thread, must not raise.
@@ -76,7 +77,7 @@ class SpanSink:
 
     def resource(self) -> Resource:
         """The resource of all spans, as it is known by now."""
-        return build_resource(self._provider(), self.identity)
+        return build_resource(self._provider(), self.identity, self._environment)
 
     def place_step(self, number: int) -> StepPlacement:
         """Decide where the step that begins now goes, from the context of the calling thread."""

@@ -16,7 +16,12 @@ from opentelemetry.trace import SpanContext
 
 from otel_torchprof.run_identity import RunIdentity
 from otel_torchprof.telemetry import resource as resource_module
-from otel_torchprof.telemetry.resource import build_resource, program_name, serialize_resource
+from otel_torchprof.telemetry.resource import (
+    build_resource,
+    environment_resource,
+    program_name,
+    serialize_resource,
+)
 
 IDENTITY = RunIdentity("run7", restart=1, rank=2, world_size=4)
 
@@ -133,3 +138,20 @@ def test_values_that_have_no_type_of_their_own_become_text(monkeypatch: pytest.M
     assert values["huge"].string_value == str(2**70)
     assert values["surrogate"].string_value == "a?"
     assert values["map"].kvlist_value.values[0].value.array_value.values[1].bytes_value == b"z"
+
+
+def test_what_was_known_before_serves_when_the_sdk_can_ask_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=vision")
+    known = environment_resource(None)
+    assert known is not None
+
+    def create() -> Resource:
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(Resource, "create", create)
+    assert build_resource(None, RunIdentity("run"), known).attributes["team"] == "vision"
+    assert build_resource(None, RunIdentity("run")).attributes["service.instance.id"] == "run/0/0"
+
+
+def test_a_provider_with_a_resource_is_enough() -> None:
+    assert environment_resource(TracerProvider(resource=Resource({"a": "b"}))) is None
