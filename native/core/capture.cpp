@@ -17,9 +17,21 @@ std::shared_ptr<ActiveRecording> create(const std::string& path, std::uint64_t c
   return std::make_shared<ActiveRecording>(path, cap_bytes);
 }
 
-// Keeps memory that a thread may still write to, or that is not this process's, for ever.
-void leak(std::shared_ptr<ActiveRecording> recording) noexcept {
-  static_cast<void>(new (std::nothrow) std::shared_ptr<ActiveRecording>(std::move(recording)));
+// Keeps memory that a thread may still write to, or that is not this process's, for ever; within reach, so
+// that who looks for lost memory does not find it.
+void leak(std::shared_ptr<ActiveRecording> recording,
+          std::unique_ptr<DeviceLog> device_log = nullptr) noexcept {
+  struct Kept {
+    std::shared_ptr<ActiveRecording> recording;
+    DeviceLog* device_log;
+    Kept* next;
+  };
+  static std::atomic<Kept*> latest{nullptr};
+  auto* const kept = new (std::nothrow)
+      Kept{.recording = std::move(recording), .device_log = device_log.release(), .next = nullptr};
+  if (kept != nullptr) {
+    kept->next = latest.exchange(kept);
+  }
 }
 
 }  // namespace
@@ -194,8 +206,7 @@ void Capture::end_device() noexcept {
     device_log_->close();
     device_log_.reset();
   } else {
-    static_cast<void>(device_log_.release());  // still written to, as is the recording
-    leak(recording_);
+    leak(recording_, std::move(device_log_));  // still written to
   }
 }
 

@@ -26,7 +26,7 @@ class DeviceClockLine {
         static_cast<std::int64_t>(device_ns - static_cast<std::uint64_t>(anchor_.device_ns));
     const double elapsed_ticks = static_cast<double>(elapsed_ns) * ticks_per_ns_;
     constexpr double kLimit = 9.2e18;  // what a signed 64-bit integer holds
-    if (!(elapsed_ticks > -kLimit && elapsed_ticks < kLimit)) {
+    if (elapsed_ticks <= -kLimit || elapsed_ticks >= kLimit) {
       return 1;
     }
     const double rounding = elapsed_ticks < 0 ? -0.5 : 0.5;

@@ -129,7 +129,7 @@ inline constexpr std::uint32_t kExternalKindOfOps = 5;
 template <typename T>
 [[nodiscard]] T field(const std::byte* record, std::size_t offset) noexcept {
   T value;
-  std::memcpy(&value, record + offset, sizeof(T));
+  std::memcpy(static_cast<void*>(&value), record + offset, sizeof(T));
   return value;
 }
 
