@@ -119,7 +119,8 @@ def noted(recording: Recording, role: TensorRole, addresses: set[int]) -> list[i
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
 
 
 def test_a_parameter_is_noted_where_it_lies_now() -> None:

@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo  # which the first optimizer would import
@@ -33,7 +34,7 @@ def main() -> None:
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def train(case: dict) -> None:
+def train(case: dict[str, Any]) -> None:
     output = os.open(case["output"], os.O_CREAT | os.O_WRONLY)
     os.dup2(output, 1)
     os.dup2(output, 2)
