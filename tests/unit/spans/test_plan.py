@@ -155,6 +155,8 @@ def test_kernels_hang_under_a_lane_and_are_summed_on_their_op() -> None:
         "cuda.stream.id": 7,
         "torch.correlation_id": 5,
         "torch.link.type": "launch",
+        "torch.launch.delay_ns": 240,
+        "torch.launch.queue_depth": 0,
     }
     assert op.attributes == {
         "thread.id": 100,
