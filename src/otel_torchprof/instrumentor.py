@@ -16,6 +16,7 @@ from otel_torchprof.config import Configuration, Mode, Settings
 from otel_torchprof.package import _instruments
 from otel_torchprof.recorder.process_role import reason_not_to_record
 from otel_torchprof.setting_mistakes import unknown_settings
+from otel_torchprof.termination import TerminationHandler
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -51,6 +52,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     _sink: SpanSink | None = None
     # Starts what the mode OFF left out.
     _start_in: Callable[[Mode], None] | None = None
+    _termination = TerminationHandler(lambda: TorchprofInstrumentor()._at_exit())
     _fork_hook_registered = False
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -184,12 +186,18 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         self._runtime.start()
         # Runs before the provider's own, which was registered earlier.
         atexit.register(self._at_exit)
+        self._termination.install()
         if not TorchprofInstrumentor._fork_hook_registered:
             TorchprofInstrumentor._fork_hook_registered = True
-            os.register_at_fork(after_in_child=self._after_fork_in_child)
+            os.register_at_fork(
+                before=self._termination.before_fork,
+                after_in_parent=self._termination.after_fork_in_parent,
+                after_in_child=self._after_fork_in_child,
+            )
 
     def _uninstrument(self, **kwargs: Any) -> None:
         self._start_in = None
+        self._termination.remove()
         atexit.unregister(self._at_exit)
         self._at_exit()
 
@@ -206,6 +214,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             )
 
     def _after_fork_in_child(self) -> None:
+        self._termination.after_fork_in_child()
         if self._runtime is not None:
             self._runtime.start_over_in_child()
 

@@ -450,9 +450,13 @@ class Capture:
     def start_counters(self, names: list[str], over_ops: bool) -> list[tuple[str, bool, str]]: ...
     def stop_counters(self) -> None: ...
     def start_device(
-        self, cupti_paths: Sequence[str], kinds: Sequence[str], correlate_ops: bool = True, graph_level: bool = False,
+        self,
+        cupti_paths: Sequence[str],
+        kinds: Sequence[str],
+        correlate_ops: bool = True,
+        graph_level: bool = False,
         max_buffer_bytes: int = 67_108_864,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Records the device from now on, once in a capture.
 
         Args:
@@ -463,7 +467,7 @@ class Capture:
             max_buffer_bytes: what is not read yet takes no more.
 
         Raises:
-            RuntimeError: it cannot be recorded; the text names the cause and the way out. The capture goes on.
+            RuntimeError: it cannot be recorded; the text names cause and way out. The capture goes on.
             ValueError: there is no such kind.
         """
 
@@ -473,8 +477,8 @@ class Capture:
 
     def device_counts(self) -> dict[str, int]:
         """Counts of "kernels", "copies", "memsets", "synchronizations", "calls" and "overheads" so far; of
-        "unknown_records" and "buffers" that came; "decode_ns" of processor time that reading them took; and the
-        "buffer_bytes" that are taken. Drops are in drops()."""
+        "unknown_records" and "buffers" that came; "decode_ns" of processor time that reading them took; and
+        the "buffer_bytes" that are taken. Drops are in drops()."""
 
     def intern(self, name: bytes, overload: bytes) -> int:
         """The id of a name, for records; 0 when not recording."""
