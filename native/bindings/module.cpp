@@ -13,6 +13,7 @@ void bind_op_ranges(nb::module_& m);
 void bind_pickle(nb::module_& m);
 void bind_python_frames(nb::module_& m);
 void bind_recording(nb::module_& m);
+void bind_redaction(nb::module_& m);
 void bind_side_tables(nb::module_& m);
 void bind_spans(nb::module_& m);
 void bind_tensor_roles(nb::module_& m);
@@ -26,6 +27,7 @@ NB_MODULE(core, m) {
   // Recording first: the others name its type in their signatures.
   bind_recording(m);
   bind_side_tables(m);
+  bind_redaction(m);
   bind_memory(m);
   bind_capture(m);
   bind_counters(m);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -84,6 +84,14 @@ class Recording:
             self._native.save(path)
         except OSError as error:
             raise _with_filename(error, os.fspath(path)) from None
+
+    def redacted(self, replace: Callable[[str], str]) -> Recording:
+        """A copy with what `replace` makes of the names of user scopes and of strings among inputs.
+
+        It is called once for each distinct text, must return valid Unicode, and what it raises is passed on.
+        The copy has no inputs where they are damaged.
+        """
+        return Recording(self._native.redacted(replace))
 
     def __len__(self) -> int:
         """The number of events."""
