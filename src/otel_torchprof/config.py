@@ -63,7 +63,7 @@ class Settings:
 
     `schedule` is None for the time-based default, `interval_s` seconds between recorded steps. Limits
     of 0 mean none. `recording_dir` None saves no recordings, `prometheus_port` None listens for no scraper,
-    `off_file` None is no file that switches everything off.
+    `off_file` None is no file that switches everything off, `redact` None redacts nothing.
     """
 
     enabled: bool = True
@@ -86,6 +86,7 @@ class Settings:
     buffer_size_mb: int = 256
     run_id: str | None = None
     span_ranks: RankShare = DEFAULT_RANK_SHARE
+    redact: Callable[[str], str | None] | str | None = None
     metrics_sampling: MetricsSampling = MetricsSampling.AUTO
     op_histograms: bool = False
     max_overhead: float = 0.02
@@ -186,6 +187,7 @@ class Configuration:
     buffer_size_mb: int | None = None
     run_id: str | None = None
     span_ranks: str | int | Sequence[str | int] | None = None
+    redact: str | Callable[[str], str | None] | None = None
     metrics_sampling: str | None = None
     op_histograms: bool | None = None
     max_overhead: float | None = None
@@ -204,6 +206,7 @@ class Setting:
     accepted: str
     when_bad: Mapping[str, Any]
     is_list: bool = False  # an option may be a list or a tuple too
+    is_function: bool = False  # an option may be a function too
 
     @property
     def option(self) -> str:
@@ -217,6 +220,8 @@ class Setting:
             name, value = self.variable, environ.get(self.variable, "").strip()
             if not value:
                 return _DEFAULTS[self.field]
+        if self.is_function and callable(value):
+            return value
         # As declarative files and profile() have it.
         text = ",".join(map(str, value)) if self.is_list and isinstance(value, (list, tuple)) else str(value)
         try:
@@ -226,19 +231,10 @@ class Setting:
 
 
 def _boolean(text: str) -> bool:
-    words = {
-        "true": True,
-        "1": True,
-        "yes": True,
-        "on": True,
-        "false": False,
-        "0": False,
-        "no": False,
-        "off": False,
-    }
-    if text.lower() not in words:
+    is_true = text.lower() in ("true", "1", "yes", "on")
+    if not is_true and text.lower() not in ("false", "0", "no", "off"):
         raise ValueError("neither true nor false")
-    return words[text.lower()]
+    return is_true
 
 
 def _choice(kind: type[Enum]) -> Callable[[str], Enum]:
@@ -316,18 +312,13 @@ def _counter_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _counter_scope(text: str) -> CounterScope:
-    scopes: dict[str, CounterScope] = {"span": "span", "op": "op"}
-    if text.lower() not in scopes:
-        raise ValueError("unknown word")
-    return scopes[text.lower()]
+def _word(*accepted: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in accepted:
+            raise ValueError("unknown word")
+        return text.lower()
 
-
-def _device(text: str) -> DeviceMode:
-    modes: dict[str, DeviceMode] = {"auto": "auto", "off": "off", "on": "on"}
-    if text.lower() not in modes:
-        raise ValueError("unknown word")
-    return modes[text.lower()]
+    return parse
 
 
 def _absolute_path(text: str) -> Path:
@@ -338,6 +329,14 @@ def _absolute_path(text: str) -> Path:
 def _run_id(text: str) -> str:
     if not text.isprintable() or len(text) > 128:
         raise ValueError("too long or with control characters")
+    return text
+
+
+def _function_name(text: str) -> str:
+    # Imported when it is needed: the path of the program is not set yet when the environment is read.
+    module, _, function = text.partition(":")
+    if not all(name.isidentifier() for path in (module, function) for name in path.split(".")):
+        raise ValueError("not the name of a function")
     return text
 
 
@@ -391,11 +390,17 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_COUNTER_SCOPE,
         "counter_scope",
-        _counter_scope,
+        _word("span", "op"),
         "span or op",
         _IGNORED,
     ),
-    Setting(variables.OTEL_PYTHON_TORCHPROF_DEVICE, "device", _device, "auto, off or on", _IGNORED),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_DEVICE,
+        "device",
+        _word("auto", "off", "on"),
+        "auto, off or on",
+        _IGNORED,
+    ),
     Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", _boolean, "true or false", _IGNORED),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,
@@ -446,6 +451,14 @@ SETTINGS = (
         "all, or ranks and the word rotating like 0,rotating",
         _IGNORED,
         is_list=True,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_REDACT,
+        "redact",
+        _function_name,
+        "a function like package.module:function",
+        _OFF,
+        is_function=True,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_METRICS_SAMPLING,

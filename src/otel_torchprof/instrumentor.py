@@ -156,6 +156,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         from otel_torchprof.runtime import Runtime
         from otel_torchprof.telemetry.declarative import is_disabled_by_file
         from otel_torchprof.telemetry.metric_output import MetricOutput
+        from otel_torchprof.telemetry.redaction import Redactor
         from otel_torchprof.telemetry.span_sink import SpanSink
 
         if automatic and is_disabled_by_file(os.environ):
@@ -167,6 +168,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             run_id=settings.run_id,
             tracer_provider=tracer_provider,
             span_exporter=span_exporter,
+            redactor=None if settings.redact is None else Redactor(settings.redact),
         )
 
         def make_metric_output(collect: Callable[[], list[MetricFamily]]) -> MetricOutput:

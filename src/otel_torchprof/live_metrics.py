@@ -42,9 +42,11 @@ from otel_torchprof.semconv_metrics import (
     RECORDER_STATE,
     RECORDER_STATES,
     STATE,
+    TEXTS_REDACTED,
 )
 from otel_torchprof.telemetry.counters import ExportCounts
 from otel_torchprof.telemetry.export_metrics import export_families
+from otel_torchprof.telemetry.redaction import Redactor
 from otel_torchprof.telemetry.work_time import work_time
 
 # Sampling aims below what is allowed: its estimate of the cost is one.
@@ -60,6 +62,7 @@ class LiveMetrics:
         export_counts: what became of spans.
         state: of `RECORDER_STATES`, the one that the instrumentation is in.
         overhead: the share of the program's time that measuring takes.
+        redactor: what names of user scopes pass.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class LiveMetrics:
         export_counts: Callable[[], ExportCounts],
         state: Callable[[], str],
         overhead: Callable[[], float],
+        redactor: Redactor | None = None,
         unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._export_counts = export_counts
         self._state = state
         self._overhead = overhead
+        self._redactor = redactor
         self._unix_ns = unix_ns
         self.steps = LiveSteps(lambda: tracker.backwards, lambda: tracker.skipped, unix_ns=unix_ns)
         self._ops = LiveOpCounts(
@@ -82,6 +87,7 @@ class LiveMetrics:
             settings.max_overhead * _AIM,
             with_durations=settings.op_histograms,
             backwards=lambda: tracker.backwards,
+            redact=redactor,
             unix_ns=unix_ns,
         )
         self.findings = LiveFindings()
@@ -208,12 +214,14 @@ class LiveMetrics:
 
     def _read_recorder(self) -> list[MetricFamily]:
         dropped = self._dropped + Counter(self._ops.drops)
+        redacted = {} if self._redactor is None else self._redactor.counts
         state = self._state()
         return [
             self._family(CPU_COUNT, [({CPU_COUNTER: n}, v) for n, v in sorted(self._cpu_counts.items())]),
             self._family(PATTERN_FINDINGS, [({PATTERN_NAME: n}, v) for n, v in self.findings.counts()]),
             self._family(EVENTS_RECORDED, [({}, self._recorded + self._ops.counted)]),
             self._family(EVENTS_DROPPED, [({REASON: n}, v) for n, v in sorted(dropped.items())]),
+            self._family(TEXTS_REDACTED, [({REASON: n}, v) for n, v in sorted(redacted.items())]),
             self._family(OVERHEAD, [({}, self._overhead())]),
             self._family(RECORDER_STATE, [({STATE: one}, int(one == state)) for one in RECORDER_STATES]),
         ]

@@ -33,6 +33,7 @@ class LiveOpCounts:
         max_overhead: the share of the program's time that counting may take.
         with_durations: make a histogram of each name, too.
         backwards: how many backwards have begun in the process.
+        redact: what names of user scopes pass.
         unix_ns: the time of day.
     """
 
@@ -43,12 +44,14 @@ class LiveOpCounts:
         *,
         with_durations: bool,
         backwards: Callable[[], int],
+        redact: Callable[[str], str] | None = None,
         unix_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._mode = mode
         self._max_overhead = max_overhead
         self._with_durations = with_durations
         self._backwards = backwards
+        self._redact = redact
         self._unix_ns = unix_ns
         self.start_over()
 
@@ -126,7 +129,7 @@ class LiveOpCounts:
     def _start_counting(self, running: threading.Event) -> None:
         if self._counts is None:
             self._counts = OpCounts(with_durations=self._with_durations)
-            self._ops = LiveOps(self._unix_ns(), table_full=TABLE_FULL_NAME)
+            self._ops = LiveOps(self._unix_ns(), table_full=TABLE_FULL_NAME, redact=self._redact)
         self._counts.start()
         with self._lock:
             if running.is_set():  # paused while the bridge was compiled

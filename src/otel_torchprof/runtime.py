@@ -96,6 +96,7 @@ class Runtime:
             export_counts=sink.counters.counts,
             state=lambda: self.state,
             overhead=lambda: self._guard.share,
+            redactor=sink.redactor,
         )
         self.metric_output = make_metric_output(self.metrics.collect)
         sink.on_delivered = self.metrics.steps.spans_delivered

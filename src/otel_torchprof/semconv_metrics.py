@@ -85,6 +85,7 @@ CPU_COUNT = "torch.cpu.count"
 PATTERN_FINDINGS = "torch.pattern.findings"
 EVENTS_RECORDED = "torchprof.events.recorded"
 EVENTS_DROPPED = "torchprof.events.dropped"
+TEXTS_REDACTED = "torchprof.texts.redacted"
 OVERHEAD = "torchprof.overhead"
 RECORDER_STATE = "torchprof.state"
 EXPORT_SPANS = "torchprof.export.spans"
@@ -347,6 +348,16 @@ METRICS = (
         "Events that were lost, by reason.",
         "Can the numbers be trusted?",
         "16 reasons",
+    ),
+    Metric(
+        TEXTS_REDACTED,
+        "counter",
+        "{text}",
+        (REASON,),
+        "Distinct texts sent as `redacted`, as the redaction hook gave none for them, by reason.",
+        "Does the redaction hook work?",
+        "3 reasons",
+        is_opt_in=True,
     ),
     Metric(
         OVERHEAD,

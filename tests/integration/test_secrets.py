@@ -15,7 +15,8 @@ from tests.support.instrumented import instrumented_environment, run_instrumente
 from tests.support.otlp_metrics_sink import OtlpMetricsSink
 from tests.support.otlp_sink import OtlpHttpSink
 
-PROGRAM = str(Path(__file__).with_name("programs") / "with_secrets.py")
+PROGRAMS = Path(__file__).with_name("programs")
+PROGRAM = str(PROGRAMS / "with_secrets.py")
 SECRET = "hunter2-correct-horse"
 PLANTED = {
     "API_TOKEN": SECRET,
@@ -75,6 +76,35 @@ def test_a_program_that_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (recording,) = (tmp_path / "recordings").iterdir()
     _everything_out_of(recording, tmp_path / "out")
     assert not tells(finished.stdout + finished.stderr)
+    assert [path for path, content in contents(tmp_path) if tells(content)] == []
+
+
+def test_names_of_user_scopes_with_a_redaction_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUSTOMER", SECRET)
+    with OtlpHttpSink() as spans, OtlpMetricsSink() as metrics:
+        finished = run_instrumented(
+            [str(PROGRAMS / "with_secret_names.py")],
+            tmp_path,
+            {
+                "REDACT": "with_secret_names:redact",
+                "SCHEDULE": "skip_first=1,active=2,repeat=1",
+                "RECORD_SHAPES": "true",
+                "WITH_STACK": "true",
+                "PATTERNS": "true",
+                "METRICS_SAMPLING": "full",
+                "OTEL_TRACES_EXPORTER": "otlp,otlp_file",
+                "OTEL_METRICS_EXPORTER": "otlp",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+                "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{spans.endpoint}/v1/traces",
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{metrics.endpoint}/v1/metrics",
+            },
+        )
+        assert spans.span_names["fit customer"] == spans.span_names["loss of customer"] == 2
+        assert not any(tells(received.request.SerializeToString()) for received in spans.received)
+        assert b"fit customer" in metrics.requests[-1].SerializeToString()
+        assert not any(tells(request.SerializeToString()) for request in metrics.requests)
+    assert not tells(finished.stdout + finished.stderr)
+    assert b"fit customer" in (tmp_path / "spans.jsonl").read_bytes()
     assert [path for path, content in contents(tmp_path) if tells(content)] == []
 
 

@@ -96,6 +96,7 @@ _RATES = {
     "torch.pattern.findings": 0.01,
     "torchprof.events.recorded": 20_000.0,
     EVENTS_DROPPED: 0.5,
+    "torchprof.texts.redacted": 0.001,
     "torchprof.export.spans": 3.0,
     "torchprof.export.size": 2500.0,
     "torchprof.export.failed_spans": 0.01,

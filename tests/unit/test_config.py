@@ -53,6 +53,7 @@ GOOD: dict[str, tuple[str, str, Any]] = {
     "BUFFER_SIZE_MB": ("1", "buffer_size_mb", 1),
     "RUN_ID": ("night 7", "run_id", "night 7"),
     "SPAN_RANKS": (" 3, Rotating", "span_ranks", RankShare(frozenset({3}), rotating=True)),
+    "REDACT": (" my.package:Names.redact", "redact", "my.package:Names.redact"),
     "METRICS_SAMPLING": ("FULL", "metrics_sampling", MetricsSampling.FULL),
     "OP_HISTOGRAMS": ("on", "op_histograms", True),
     "MAX_OVERHEAD": ("0.5", "max_overhead", 0.5),
@@ -82,13 +83,14 @@ BAD: dict[str, list[str]] = {
     "BUFFER_SIZE_MB": ["0", "1.5", "32769"],
     "RUN_ID": ["a\nb", "x" * 129],
     "SPAN_RANKS": ["some", "-1", "0;1", "1.5", "all,0", "1234567890", ","],
+    "REDACT": ["module", "module:", ":function", "a b:c", "m:f()", "m:f:g"],
     "METRICS_SAMPLING": ["sampled", "0.5"],
     "OP_HISTOGRAMS": ["some"],
     "MAX_OVERHEAD": ["0", "1.01", "2%", "nan"],
     "PROMETHEUS_PORT": ["0", "65536", "http"],
     "PROMETHEUS_HOST": ["http://0.0.0.0", "a b"],
 }
-SWITCHES_OFF = {"ENABLED", "MODE", "SCHEDULE", "INTERVAL", "STEP"}
+SWITCHES_OFF = {"ENABLED", "MODE", "SCHEDULE", "INTERVAL", "STEP", "REDACT"}
 BAD_CASES = [(name, value) for name, values in BAD.items() for value in values]
 
 
@@ -134,6 +136,10 @@ def test_options_of_their_own_types() -> None:
 def test_counters_may_be_names_in_a_row(kind: type) -> None:
     names = ("task-clock", "page-faults")
     assert Settings.from_options({"counters": kind(names)}, {}).counters == names
+
+
+def test_the_redaction_hook_may_be_a_function() -> None:
+    assert Settings.from_options({"redact": str.upper}, {}).redact == str.upper
 
 
 def test_an_empty_variable_is_not_set() -> None:

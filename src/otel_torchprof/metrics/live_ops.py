@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -37,6 +37,8 @@ class CountedOp(Protocol):
     @property
     def phase(self) -> Enum: ...
     @property
+    def is_user(self) -> bool: ...
+    @property
     def calls(self) -> int: ...
     @property
     def total_ns(self) -> int: ...
@@ -52,11 +54,16 @@ class LiveOps:
     Args:
         start_unix_ns: when counting began.
         table_full: the name under which the counter puts what it has no room for.
+        redact: what names of user scopes pass.
     """
 
-    def __init__(self, start_unix_ns: int, *, table_full: str) -> None:
+    def __init__(
+        self, start_unix_ns: int, *, table_full: str, redact: Callable[[str], str] | None = None
+    ) -> None:
         self._top = TopNames[str](_SELF_TIME, start_unix_ns)
-        self._short_names = {table_full: OTHER}
+        self._table_full = table_full
+        self._redact = redact
+        self._short_names: dict[tuple[str, bool], str] = {}
         self._lock = threading.RLock()
 
     def families(self, counted: Iterable[CountedOp], now_unix_ns: int) -> list[MetricFamily]:
@@ -64,7 +71,7 @@ class LiveOps:
         with self._lock:
             totals: dict[tuple[str, str], tuple[int, ...]] = {}
             for op in counted:
-                key = (self._short_name(op.name), op.phase.name.lower())
+                key = (self._short_name(op), op.phase.name.lower())
                 values = (op.calls, op.total_ns, op.self_ns, *(op.duration_counts or ()))
                 before = totals.get(key)
                 totals[key] = values if before is None else tuple(map(int.__add__, before, values))
@@ -80,10 +87,14 @@ class LiveOps:
             families.append(MetricFamily(METRIC_BY_NAME[OP_DURATION], [_histogram(one) for one in series]))
         return families
 
-    def _short_name(self, name: str) -> str:
-        short = self._short_names.get(name)
+    def _short_name(self, op: CountedOp) -> str:
+        name, is_user = op.name, op.is_user
+        if name == self._table_full:
+            return OTHER
+        short = self._short_names.get((name, is_user))
         if short is None:
-            short = self._short_names[name] = short_op_name(name)
+            text = name if self._redact is None or not is_user else self._redact(name)
+            short = self._short_names[name, is_user] = short_op_name(text)
         return short
 
 

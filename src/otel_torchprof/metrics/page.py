@@ -41,6 +41,7 @@ from otel_torchprof.semconv_metrics import (
     STEP_LAST_TIMESTAMP,
     STEP_NUMBER,
     STEP_SKIPPED,
+    TEXTS_REDACTED,
     TOP_NAMES,
     Metric,
 )
@@ -94,6 +95,7 @@ QUERIES = {
     PATTERN_FINDINGS: "topk(10, sum by (torch_pattern_name) (increase(torch_pattern_findings_total[1h])))",
     EVENTS_RECORDED: "rate(torchprof_events_recorded_total[5m])",
     EVENTS_DROPPED: "sum by (torchprof_reason) (rate(torchprof_events_dropped_total[5m]))",
+    TEXTS_REDACTED: "sum by (torchprof_reason) (torchprof_texts_redacted_total)",
     OVERHEAD: "max by (job) (torchprof_overhead_ratio)",
     RECORDER_STATE: "count by (torchprof_state) (torchprof_state == 1)",
     EXPORT_SPANS: "sum by (job) (rate(torchprof_export_spans_total[15m]))",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
+    from otel_torchprof.telemetry.redaction import RedactionHook
 
 DEFAULT_SEND_TIMEOUT_S = 30.0
 
@@ -80,17 +81,21 @@ def recording_handler(dir_name: str | os.PathLike[str]) -> Handler:
     return handle
 
 
-def otlp_trace_handler(*, timeout_s: float = DEFAULT_SEND_TIMEOUT_S) -> Handler:
+def otlp_trace_handler(
+    *, timeout_s: float = DEFAULT_SEND_TIMEOUT_S, redact: RedactionHook | str | None = None
+) -> Handler:
     """Sends each cycle as spans, to where `OTEL_TRACES_EXPORTER` and `OTEL_EXPORTER_OTLP_*` say.
 
-    A handler is for one profile. It waits until a cycle is sent, at most `timeout_s`.
+    A handler is for one profile. It waits until a cycle is sent, at most `timeout_s`. Names of user scopes
+    and string arguments pass `redact`, or the function that `OTEL_PYTHON_TORCHPROF_REDACT` names.
 
     Raises:
         ImportError: the extra `otlp` is not installed.
+        SettingError: `redact`, or the variable, names no function.
     """
     from otel_torchprof.cycle_sender import CycleSender
 
-    sender = CycleSender(timeout_s)
+    sender = CycleSender(timeout_s, redact)
 
     def handle(cycle: FinishedCycle) -> None:
         sender.send(cycle.recording)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from otel_torchprof.recording import Recording
     from otel_torchprof.spans import EncodedRequest, Root, RootLink, SpanData, SpanLimits, SpanPlan
+    from otel_torchprof.telemetry.redaction import Redactor
 
 # What an event takes while its recording waits: its record, and about as much again once it is in columns.
 _BYTES_PER_EVENT = 128
@@ -37,6 +38,7 @@ class SpanSink:
         run_id: instead of the launcher's.
         tracer_provider: gives resource and sampler; None asks for the global one when it is needed.
         span_exporter: takes the spans; None asks `OTEL_TRACES_EXPORTER`.
+        redactor: what recordings pass before anything is made of them.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class SpanSink:
         run_id: str | None = None,
         tracer_provider: TracerProvider | None = None,
         span_exporter: SpanExporter | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.counters = ExportCounters()
+        self.redactor = redactor
         self._max_spans_per_trace = max_spans_per_trace
         self._max_trace_bytes = max_trace_bytes
         self._min_span_duration_ns = min_span_duration_ns
@@ -168,6 +172,8 @@ class _RecordingWork:
     @functools.cached_property
     def _plan(self) -> SpanPlan:
         recording = self._make_recording()
+        if self._sink.redactor is not None:
+            recording = self._sink.redactor.recording(recording)
         self._roots = self._sink.roots(recording, self._unsampled_steps)
         if self._sink.add_events is not None:
             self._roots = self._sink.add_events(recording, self._roots)

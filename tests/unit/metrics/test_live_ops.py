@@ -28,6 +28,7 @@ class Op(NamedTuple):
     self_ns: int = 0
     phase: OpPhase = OpPhase.FORWARD
     duration_counts: tuple[int, ...] | None = None
+    is_user: bool = False
 
 
 def values(families: list[MetricFamily], metric: str) -> dict[tuple[object, object], int | float]:
@@ -54,6 +55,26 @@ def test_calls_and_times_by_name_and_phase() -> None:
     assert values(families, OP_CALLS) == {mm: 3, backward: 2, rest: 7}
     assert values(families, OP_TIME) == {mm: 9e-6, backward: 4e-6, rest: 8e-9}
     assert values(families, OP_SELF_TIME) == {mm: 6e-6, backward: 4e-6, rest: 9e-9}
+
+
+def test_names_of_user_scopes_pass_the_hook_once() -> None:
+    asked: list[str] = []
+
+    def redact(name: str) -> str:
+        asked.append(name)
+        return "scope"
+
+    ops = LiveOps(START_NS, table_full=TABLE_FULL, redact=redact)
+    counted = [
+        Op("aten::mm", 1),
+        Op("aten::mm", 2, is_user=True),
+        Op("for alice", 4, is_user=True),
+        Op(TABLE_FULL, 8, is_user=True),
+    ]
+    for now_ns in (NOW_NS, LATER_NS):
+        calls = values(ops.families(counted, now_ns), OP_CALLS)
+        assert calls == {("aten::mm", "forward"): 1, ("scope", "forward"): 6, (OTHER, "forward"): 8}
+    assert asked == ["aten::mm", "for alice"]
 
 
 def test_names_that_differ_by_a_hash_are_one() -> None:
