@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,12 +37,13 @@ constexpr bool is_user_scope(EventKind kind) noexcept {
 
 // An op may bear the name of a user scope: it keeps it.
 void redact_names(const Recording& source, Recording& copy, Replacements& replacements) {
-  std::vector<std::optional<std::uint32_t>> redacted_ids(source.strings.size());
+  constexpr auto kNotAsked = std::numeric_limits<std::uint32_t>::max();
+  std::vector<std::uint32_t> redacted_ids(source.strings.size(), kNotAsked);
   for (std::size_t row = 0; row < source.events.size(); ++row) {
     if (!is_user_scope(static_cast<EventKind>(source.events.kind[row]))) continue;
     const std::uint32_t id = source.events.name[row];
-    std::optional<std::uint32_t>& redacted_id = redacted_ids[id];
-    if (!redacted_id) {
+    std::uint32_t& redacted_id = redacted_ids[id];
+    if (redacted_id == kNotAsked) {
       const auto replaced = [&](std::string_view text) {
         return text.empty() ? text : replacements.of(text);
       };
@@ -50,7 +52,7 @@ void redact_names(const Recording& source, Recording& copy, Replacements& replac
       const bool is_same = name == source.strings.name(id) && overload == source.strings.overload(id);
       redacted_id = is_same ? id : copy.strings.add(name, overload);
     }
-    copy.events.name[row] = *redacted_id;
+    copy.events.name[row] = redacted_id;
   }
 }
 

@@ -74,12 +74,12 @@ class Redactor:
     def _ask(self, text: str) -> str:
         try:
             hook = self._hook if callable(self._hook) else _import_function(self._hook)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a program that is imported may end itself
             return self._give_up(HOOK_MISSING, f"cannot be imported ({type(error).__name__})")
         self._hook = hook
         try:
             redacted = hook(text)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Its message may have the text in it.
             return self._give_up(HOOK_FAILED, f"raised {type(error).__name__}")
         if redacted is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from typing import Any
 
@@ -60,6 +61,7 @@ def _raises(text: str) -> str:
     [
         (lambda _text: None, "hook_refused", "returned None"),
         (_raises, "hook_failed", "raised ValueError"),
+        (sys.exit, "hook_failed", "raised SystemExit"),
         (len, "hook_failed", "returned int, no str"),
         (f"{__name__}:nowhere", "hook_missing", "cannot be imported (AttributeError)"),
         (f"{__name__}:SECRET", "hook_missing", "cannot be imported (TypeError)"),
