@@ -1,0 +1,41 @@
+"""Left on: windows upon windows, and neither memory nor handles grow.
+
+`TORCHPROF_SOAK_WINDOWS=20000` makes it half an hour.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.support.instrumented import run_instrumented
+from tests.support.otlp_sink import OtlpHttpSink
+
+PROGRAM = str(Path(__file__).with_name("programs") / "soak.py")
+WINDOWS = int(os.environ.get("TORCHPROF_SOAK_WINDOWS", "80"))
+# A window holds 4,000 ops: twice what a lost recording of one would take.
+_SLACK_KB = 2 * 4_000 * 64 // 1024 * (WINDOWS // 40)
+
+
+def test_memory_and_handles_stay_as_they_are(tmp_path: Path) -> None:
+    with OtlpHttpSink() as sink:
+        finished = run_instrumented(
+            [PROGRAM, str(WINDOWS)],
+            tmp_path,
+            {
+                "SCHEDULE": "wait=5,active=2",
+                "MAX_SPANS_PER_TRACE": "50",
+                "OTEL_TRACES_EXPORTER": "otlp",
+                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+                "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
+            },
+        )
+        steps = sink.span_names["torch.step"]
+    assert finished.stderr == ""
+    assert steps == 2 * WINDOWS
+    resident_kb, handles = zip(
+        *(map(int, line.split()) for line in finished.stdout.splitlines()), strict=True
+    )
+    early, late = slice(WINDOWS // 4, WINDOWS // 2), slice(-WINDOWS // 4, None)
+    assert min(resident_kb[late]) <= min(resident_kb[early]) + _SLACK_KB, resident_kb
+    assert min(handles[late]) <= min(handles[early]), handles
