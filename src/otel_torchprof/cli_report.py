@@ -145,13 +145,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_steps(console: OutputConsole, steps: list[dict[str, Any]], wanted: Collection[int] | None) -> None:
-    """The slowest steps of all, or of those wanted; nothing for a recording without steps."""
+    """The slowest steps of all, or of those wanted; nothing for a recording without steps.
+
+    Steps of which a part alone was recorded come last: how long they took is not known.
+    """
     if not steps:
         return
     lasted_ns = [step["end_ns"] - step["start_ns"] for step in steps]
+    is_whole = [not step_flags(step) for step in steps]
     shown = sorted(
         (place for place, step in enumerate(steps) if wanted is None or step["number"] in wanted),
-        key=lambda place: -lasted_ns[place],
+        key=lambda place: (not is_whole[place], -lasted_ns[place]),
     )
     texts: list[str] = []
     for place in shown[:_MAX_STEPS]:
@@ -160,8 +164,11 @@ def _print_steps(console: OutputConsole, steps: list[dict[str, Any]], wanted: Co
     if len(shown) > len(texts):
         texts.append(f"{len(shown) - len(texts)} more (--json shows all)")
     head = f"{len(steps):,} step{'s' if len(steps) != 1 else ''}"
-    if len(steps) > 1:
-        head += f", median {duration(median(lasted_ns))}"
+    whole_ns = [ns for ns, whole in zip(lasted_ns, is_whole, strict=True) if whole]
+    if 0 < len(whole_ns) < len(steps):
+        head += f", {len(whole_ns):,} of them whole"
+    if len(whole_ns) > 1:
+        head += f", median {duration(median(whole_ns))}"
     if wanted is not None:
         head += "; in the table only"
     elif len(steps) > 1:

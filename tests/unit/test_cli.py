@@ -116,8 +116,8 @@ def steps_tprof(tmp_path: Path) -> Path:
 def test_report_shows_the_slowest_steps_first(steps_tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", str(steps_tprof)]) == 0
     assert capsys.readouterr().out.splitlines()[:3] == [
-        "7 steps, median 1.007 us; slowest first: 5 (9.000 us), 9 (1.009 us, unfinished), 8 (1.008 us), "
-        "7 (1.007 us), 6 (1.006 us), 2 more (--json shows all)",
+        "7 steps, 6 of them whole, median 1.006 us; slowest first: 5 (9.000 us), 8 (1.008 us), 7 (1.007 us), "
+        "6 (1.006 us), 4 (1.004 us), 2 more (--json shows all)",
         "(--step 5 shows what is in the slowest alone)",
         "",
     ]
@@ -128,22 +128,37 @@ def test_report_shows_the_slowest_steps_first(steps_tprof: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("numbers", "self_ns", "head"),
+    ("numbers", "self_ns", "said"),
     [
-        (["5"], 4_500, "7 steps, median 1.007 us; in the table only: 5 (9.000 us)"),
-        (["4", "5"], 5_002, "7 steps, median 1.007 us; in the table only: 5 (9.000 us), 4 (1.004 us)"),
+        (["5"], 4_500, "5 (9.000 us)"),
+        (["4", "5"], 5_002, "5 (9.000 us), 4 (1.004 us)"),
     ],
 )
 def test_report_counts_chosen_steps_alone(
-    steps_tprof: Path, numbers: list[str], self_ns: int, head: str, capsys: pytest.CaptureFixture[str]
+    steps_tprof: Path, numbers: list[str], self_ns: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chosen = [argument for number in numbers for argument in ("--step", number)]
     assert cli.main(["report", str(steps_tprof), *chosen]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == head
+    head = "7 steps, 6 of them whole, median 1.006 us; in the table only: "
+    assert capsys.readouterr().out.splitlines()[0] == head + said
     assert cli.main(["report", str(steps_tprof), *chosen, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [(row["name"], row["calls"]) for row in report["rows"]] == [("aten::add", len(numbers))]
     assert report["self_ns"] == self_ns
+
+
+def test_steps_of_which_a_part_was_recorded_come_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = RecordingBuilder()
+    builder.add_track("MainThread")
+    for number, (start_us, flags) in enumerate([(0, StepFlags.PARTIAL), (50, StepFlags.UNFINISHED)]):
+        start_ns, end_ns = start_us * 1_000, start_us * 1_000 + 9_000
+        builder.add_step(start_ns, end_ns, number, flags=flags | StepFlags.HAS_NUMBER)
+    builder.finish().save(tmp_path / "parts.tprof")
+    assert cli.main(["report", str(tmp_path / "parts.tprof")]) == 0
+    head = "2 steps; slowest first: 0 (9.000 us, partial), 1 (9.000 us, unfinished)"
+    assert capsys.readouterr().out.splitlines()[0] == head
 
 
 def test_a_step_that_is_not_there_is_told_with_those_that_are(

@@ -51,9 +51,7 @@ def step_bars(
         "count": len(steps),
         "number": [_number(steps[step]) for step, _count in bars],
         "phase": [steps[step].phase.name.lower() for step, _count in bars],
-        "partial": [
-            bool(steps[step].flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)) for step, _count in bars
-        ],
+        "partial": [not _is_whole(steps[step]) for step, _count in bars],
         "start_ns": [int(start_ns[step]) - recording.start_ns for step, _count in bars],
         "duration_ns": [steps[step].duration_ns for step, _count in bars],
         "stands_for": [count for _step, count in bars],
@@ -62,7 +60,7 @@ def step_bars(
         "self_ns": [self_ns for _events, self_ns in sums],
         "ops": ops,
         "mean_self_ns": (in_steps[op_groups[:MAX_TABLE_ROWS]] // max(len(steps), 1)).tolist(),
-        "median_ns": int(np.median(end_ns - start_ns)) if steps else 0,
+        "median_ns": _median_ns(steps),
         "total_ns": int((end_ns - start_ns).sum()),
     }
 
@@ -72,6 +70,18 @@ def _choose(steps: tuple[Step, ...]) -> list[tuple[int, int]]:
     size = -(-len(steps) // MAX_BARS) or 1
     runs = [range(begin, min(begin + size, len(steps))) for begin in range(0, len(steps), size)]
     return [(max(run, key=lambda step: steps[step].duration_ns), len(run)) for run in runs]
+
+
+def _is_whole(step: Step) -> bool:
+    return not step.flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)
+
+
+def _median_ns(steps: tuple[Step, ...]) -> int:
+    """Of the steps that were recorded whole, where there are any."""
+    lasted_ns = [step.duration_ns for step in steps if _is_whole(step)] or [
+        step.duration_ns for step in steps
+    ]
+    return int(np.median(lasted_ns)) if lasted_ns else 0
 
 
 def _number(step: Step) -> int | None:
