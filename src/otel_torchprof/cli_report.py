@@ -139,8 +139,10 @@ def run(options: argparse.Namespace) -> int:
         print_memory(console, recording)
         print_counters(console, recording)
     _print_modules(console, modules, limit)
-    if recording.drops or recording.problems or imported.problems:
+    if recording.drops or recording.problems:
         console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
+    elif imported.problems:
+        console.print("the file is not quite in order: otel-torchprof info says what was found in it")
     return 0
 
 

@@ -273,7 +273,10 @@ def test_without_the_cpu_nothing_of_it_is_shown() -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         prof = profile(activities=[ProfilerActivity.CUDA])
-    told = "CUDA is not available here: no device work is recorded"
+    told = (
+        "CUDA is not available here: this torch finds no such device, and none is recorded "
+        "(otel-torchprof doctor says more)"
+    )
     is_missing = ProfilerActivity.CUDA not in supported_activities()
     assert [(str(one.message), one.filename) for one in said] == [(told, __file__)] * is_missing
     with prof:

@@ -211,6 +211,19 @@ def test_a_damaged_recording_is_shown_with_its_problems(
     assert "incomplete: otel-torchprof info says" in capsys.readouterr().out
 
 
+def test_what_is_odd_in_a_trace_does_not_make_it_incomplete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = {"ph": "f", "cat": "fwdbwd", "name": "x", "id": 1, "pid": 1, "tid": 1, "ts": 1}  # and no start
+    add = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [add, flow]}))
+    assert cli.main(["report", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "the file is not quite in order: otel-torchprof info says" in said
+    assert "incomplete" not in said
+
+
 @pytest.mark.parametrize("name", ["run.pdf", "run", "run.html.gz", "run.json"])
 def test_a_page_is_written_as_html_or_not_at_all(
     tprof: Path, name: str, capsys: pytest.CaptureFixture[str]
