@@ -51,8 +51,8 @@ def warn_of_missing(activities: set[Any]) -> None:
     missing = _names(activities - supported_activities())
     if missing:
         warnings.warn(
-            f"{', '.join(sorted(missing))} is not available here: this torch finds no such device, and none is "
-            "recorded (otel-torchprof doctor says more)",
+            f"{', '.join(sorted(missing))} is not available here: this torch finds no such device, "
+            "and none is recorded (otel-torchprof doctor says more)",
             UserWarning,
             stacklevel=4,  # who made the profile
         )
