@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.record_op import compiled_empty_callback
 from benchmarks.rows import Row, Target
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
@@ -74,8 +75,11 @@ def run(quick: bool) -> list[Row]:
         recorders[compared.name, "ours"] = _ours(compared.options)
         if compared.torch_options is not None:
             recorders[compared.name, "torch"] = _torch(compared.torch_options)
-    added_ns = measure(step, recorders, rounds)
-    rows = []
+    with compiled_empty_callback() as empty_callback:
+        recorders["alone", "empty"] = empty_callback
+        added_ns = measure(step, recorders, rounds)
+    alone, empty = (added_ns["alone", whose] / ops for whose in ("ours", "empty"))
+    rows = [Row("an op alone", alone, "ns/op", "empty callback", empty)]
     for compared in COMPARED:
         name = f"an op {compared.name}"
         if compared.name in missing:

@@ -47,8 +47,8 @@ def test_after_a_rank_was_killed_both_starts_of_all_ranks_are_told_apart(tmp_pat
             (tmp_path / "go").touch()
             assert job.wait(timeout=120) == 0, (tmp_path / "output").read_text("utf-8")
         finally:
-            job.kill()
-            job.wait()
+            job.terminate()  # and it ends its ranks, which a kill would leave alone
+            job.wait(timeout=120)
 
         steps = instances_of_steps(spans)
         assert len(steps) == RANKS * STARTS

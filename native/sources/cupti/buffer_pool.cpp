@@ -41,15 +41,20 @@ std::uint8_t* BufferPool::allocate() noexcept {
 }
 
 void BufferPool::keep_or_free(std::uint8_t* data) noexcept {
-  if (open_ && allocated_bytes_ <= max_bytes_) {
-    try {
-      free_.push_back(data);
-      return;
-    } catch (const std::bad_alloc&) {
-    }
+  if (open_ && allocated_bytes_ <= max_bytes_ && keep(data)) {
+    return;
   }
   std::free(data);
   allocated_bytes_ -= kBufferBytes;
+}
+
+bool BufferPool::keep(std::uint8_t* data) noexcept {
+  try {
+    free_.push_back(data);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
 }
 
 BufferPool::Taken BufferPool::take() noexcept {

@@ -59,6 +59,7 @@ class BufferPool {
   // Under the lock.
   [[nodiscard]] std::uint8_t* allocate() noexcept;
   void keep_or_free(std::uint8_t* data) noexcept;
+  [[nodiscard]] bool keep(std::uint8_t* data) noexcept;
 
   mutable std::mutex mutex_;
   std::condition_variable filled_signal_;

@@ -63,7 +63,9 @@ bool find_cupti(void* library, CuptiApi& api, std::string& missing) {
 
 std::string path_of(void* library) {
   link_map* map = nullptr;
-  return ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
+  return ::dlinfo(library, RTLD_DI_LINKMAP, reinterpret_cast<void*>(&map)) == 0 && map != nullptr
+             ? map->l_name
+             : "";
 }
 
 void* open_cupti(const std::vector<std::string>& paths, std::string& reason) {

@@ -37,31 +37,31 @@ using SubscriberCallback = void (*)(void* user_data, std::uint32_t domain, std::
 
 // Optional functions are nullptr in a libcupti that is older than they are.
 struct CuptiApi {
-  int (*get_version)(std::uint32_t* version);
-  int (*get_timestamp)(std::uint64_t* timestamp_ns);
-  int (*get_result_string)(int result, const char** text);
-  int (*get_callback_name)(std::uint32_t domain, std::uint32_t callback_id, const char** name);
-  int (*subscribe)(void** subscriber, SubscriberCallback callback, void* user_data);
-  int (*unsubscribe)(void* subscriber);
-  int (*register_callbacks)(RequestBuffer request, CompleteBuffer complete);
-  int (*enable)(std::uint32_t kind);
-  int (*disable)(std::uint32_t kind);
-  int (*flush_all)(std::uint32_t flag);
-  int (*get_next_record)(std::uint8_t* buffer, std::size_t valid_bytes, std::byte** record);
-  int (*get_dropped_records)(void* context, std::uint32_t stream, std::size_t* dropped);
-  int (*push_external_id)(std::uint32_t kind, std::uint64_t id);
-  int (*pop_external_id)(std::uint32_t kind, std::uint64_t* last_id);
-  int (*enable_runtime_call)(std::uint32_t callback_id, std::uint8_t enable);  // optional
-  int (*enable_driver_call)(std::uint32_t callback_id, std::uint8_t enable);   // optional
-  int (*get_thread_id_type)(std::uint32_t* type);                              // optional
-  int (*set_thread_id_type)(std::uint32_t type);                               // optional
+  int (*get_version)(std::uint32_t* version) noexcept;
+  int (*get_timestamp)(std::uint64_t* timestamp_ns) noexcept;
+  int (*get_result_string)(int result, const char** text) noexcept;
+  int (*get_callback_name)(std::uint32_t domain, std::uint32_t callback_id, const char** name) noexcept;
+  int (*subscribe)(void** subscriber, SubscriberCallback callback, void* user_data) noexcept;
+  int (*unsubscribe)(void* subscriber) noexcept;
+  int (*register_callbacks)(RequestBuffer request, CompleteBuffer complete) noexcept;
+  int (*enable)(std::uint32_t kind) noexcept;
+  int (*disable)(std::uint32_t kind) noexcept;
+  int (*flush_all)(std::uint32_t flag) noexcept;
+  int (*get_next_record)(std::uint8_t* buffer, std::size_t valid_bytes, std::byte** record) noexcept;
+  int (*get_dropped_records)(void* context, std::uint32_t stream, std::size_t* dropped) noexcept;
+  int (*push_external_id)(std::uint32_t kind, std::uint64_t id) noexcept;
+  int (*pop_external_id)(std::uint32_t kind, std::uint64_t* last_id) noexcept;
+  int (*enable_runtime_call)(std::uint32_t callback_id, std::uint8_t enable) noexcept;  // optional
+  int (*enable_driver_call)(std::uint32_t callback_id, std::uint8_t enable) noexcept;   // optional
+  int (*get_thread_id_type)(std::uint32_t* type) noexcept;                              // optional
+  int (*set_thread_id_type)(std::uint32_t type) noexcept;                               // optional
 };
 
 struct CudaApi {
-  int (*get_driver_version)(int* version);
-  int (*get_device_count)(int* count);
-  int (*get_device)(int* device, int ordinal);
-  int (*get_device_attribute)(int* value, int attribute, int device);
+  int (*get_driver_version)(int* version) noexcept;
+  int (*get_device_count)(int* count) noexcept;
+  int (*get_device)(int* device, int ordinal) noexcept;
+  int (*get_device_attribute)(int* value, int attribute, int device) noexcept;
 };
 
 struct Libraries {

@@ -304,6 +304,7 @@ DeviceCounts CuptiCollector::counts() const noexcept {
   return counts_;
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): what is called through the table is C
 void CuptiCollector::request_buffer(std::uint8_t** buffer, std::size_t* size_bytes,
                                     std::size_t* max_records) noexcept {
   CuptiCollector& self = instance();

@@ -4,6 +4,8 @@
 // long they are. tests/test_cupti_layout.cpp compares with the headers, where they are.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -128,9 +130,9 @@ inline constexpr std::uint32_t kExternalKindOfOps = 5;
 // A field of a record; records are aligned to 8 bytes, as are their fields.
 template <typename T>
 [[nodiscard]] T field(const std::byte* record, std::size_t offset) noexcept {
-  T value;
-  std::memcpy(static_cast<void*>(&value), record + offset, sizeof(T));
-  return value;
+  std::array<std::byte, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), record + offset, sizeof(T));
+  return std::bit_cast<T>(bytes);
 }
 
 }  // namespace torchprof::cupti
