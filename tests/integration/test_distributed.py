@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -30,6 +31,7 @@ def test_after_a_rank_was_killed_both_starts_of_all_ranks_are_told_apart(tmp_pat
                 "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{metrics.endpoint}/v1/metrics",
             }
         )
+        os.mkfifo(tmp_path / "go")
         command = [script("opentelemetry-instrument"), sys.executable, "-m", "torch.distributed.run"]
         command += ["--standalone", f"--nproc-per-node={RANKS}", f"--max-restarts={STARTS - 1}"]
         with (tmp_path / "output").open("w") as output:
@@ -44,7 +46,7 @@ def test_after_a_rank_was_killed_both_starts_of_all_ranks_are_told_apart(tmp_pat
             # What a killed process has not sent is lost: here all of it is there before.
             spans.wait_for(lambda: len(instances_of_steps(spans)) == RANKS, timeout_s=120)
             metrics.wait_for(lambda: len(instances_of_metrics(metrics)) == RANKS, timeout_s=120)
-            (tmp_path / "go").touch()
+            (tmp_path / "go").write_bytes(b"")
             assert job.wait(timeout=120) == 0, (tmp_path / "output").read_text("utf-8")
         finally:
             job.terminate()  # and it ends its ranks, which a kill would leave alone

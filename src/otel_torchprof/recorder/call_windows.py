@@ -21,6 +21,7 @@ from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.schedule import ProfilerAction, Schedule
 from otel_torchprof.recorder.sources.modules import is_in_module_call
 from otel_torchprof.recorder.window import StepCapture, Window
+from otel_torchprof.recorder.window_capture import start_capture
 
 # A request may hold its span open for as long as it likes, a window the memory of its recording may not.
 MAX_WINDOW_S = 10.0
@@ -235,19 +236,9 @@ class CallWindows(Generic[_Context]):
             self._make_ready()
 
     def _open(self, number: int) -> _CallWindow:
-        capture = self._started(number)
+        capture = start_capture(self._open_capture, self._recording_path, number)
         core.set_span_observer(self._scope_began)
         return _CallWindow(capture, self._clock_s() + MAX_WINDOW_S)
-
-    def _started(self, number: int) -> CallCapture:
-        if self._recording_path is not None:
-            try:
-                return _start(self._open_capture(self._recording_path(number)))
-            except OSError as error:
-                failures.report(
-                    "a recording was not saved to a file in OTEL_PYTHON_TORCHPROF_RECORDING_DIR", error
-                )
-        return _start(self._open_capture(None))
 
     def _scope_began(self) -> None:
         """A scope of the program began. Within a call it is part of that."""
@@ -277,11 +268,6 @@ class CallWindows(Generic[_Context]):
 
 _NOT_RECORDED = "a call was not recorded"
 _READY_THREAD = f"{OWN_THREAD_PREFIX}ready"
-
-
-def _start(capture: CallCapture) -> CallCapture:
-    capture.start()
-    return capture
 
 
 def _note(capture: CallCapture, context: CallContext) -> None:

@@ -17,6 +17,7 @@ from otel_torchprof.recorder.step_details import (
     STEP_PARTIAL,
     StepDetails,
 )
+from otel_torchprof.recorder.window_capture import start_capture
 
 if TYPE_CHECKING:
     from otel_torchprof.recording import Recording
@@ -158,7 +159,7 @@ class WindowController:
     def _record_step(self, number: int, links: bytes, *, partial: bool) -> None:
         context = self._place_step(number)
         if self._window is None:
-            self._window = Window(self._start_capture(number))
+            self._window = Window(start_capture(self._open_capture, self._recording_path, number))
         window = self._window
         window.steps.append(number)
         window.partial |= partial
@@ -171,21 +172,6 @@ class WindowController:
             flags=flags, context=context.span, context_trace_flags=context.trace_flags, links=links
         )
         window.capture.begin_step(number, details)
-
-    def _start_capture(self, number: int) -> StepCapture:
-        if self._recording_path is not None:
-            try:
-                return self._started(self._recording_path(number))
-            except OSError as error:
-                failures.report(
-                    "a recording was not saved to a file in OTEL_PYTHON_TORCHPROF_RECORDING_DIR", error
-                )
-        return self._started(None)
-
-    def _started(self, path: Path | None) -> StepCapture:
-        capture = self._open_capture(path)
-        capture.start()
-        return capture
 
     def _finish(self, *, partial: bool) -> None:
         window, self._window = self._window, None

@@ -1,8 +1,7 @@
-"""Trains on the ranks of torchrun. In the first start rank 1 kills itself once there is a file `go`."""
+"""Trains on the ranks of torchrun. In the first start rank 1 kills itself when told by the pipe `go`."""
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import torch
@@ -16,11 +15,12 @@ def main() -> None:
         optimizer.zero_grad()
         model(torch.ones(2, 8)).sum().backward()
         optimizer.step()
-    while os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        # The other rank waits until the agent ends it.
-        if os.environ["RANK"] == "1" and Path("go").exists():
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        if os.environ["RANK"] == "1":
+            Path("go").read_bytes()  # a pipe: returns when the test has opened it, and closed it
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(0.02)
+        while True:
+            signal.pause()  # until the agent ends it
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import ctypes
 import os
 import signal
 import sys
-import time
 
 import torch
 from torch import nn
@@ -31,7 +30,7 @@ def main() -> None:
 
 def wait_in_python() -> None:
     while True:
-        time.sleep(0.01)
+        signal.pause()
 
 
 def wait_in_a_library() -> None:
