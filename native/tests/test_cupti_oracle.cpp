@@ -46,11 +46,11 @@ const Libraries& oracle() {
     find(library, "cuptiGetCallbackName", found.cupti.get_callback_name);
     find(library, "cuptiGetResultString", found.cupti.get_result_string);
     find(library, "cuptiActivityGetNextRecord", found.cupti.get_next_record);
-    found.cuda.get_device = [](int* device, int ordinal) {
+    found.cuda.get_device = [](int* device, int ordinal) noexcept {
       *device = ordinal;
       return 0;
     };
-    found.cuda.get_device_attribute = [](int* value, int, int) {
+    found.cuda.get_device_attribute = [](int* value, int, int) noexcept {
       *value = 100;
       return 0;
     };
