@@ -17,6 +17,7 @@
 #include "torch/device_memory.h"
 #include "torch/inputs.h"
 #include "torch/memory.h"
+#include "torch/op_cost.h"
 
 #ifndef TORCHPROF_TORCH_VERSION
 #error "TORCHPROF_TORCH_VERSION must name the torch this bridge is compiled for"
@@ -151,6 +152,7 @@ constexpr torchprof_bridge_table kTable{
     .disable_memory = disable_memory,
     .enable_counting = enable_counting,
     .disable_counting = disable_counting,
+    .time_ops = time_ops,
 };
 
 }  // namespace

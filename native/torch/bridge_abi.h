@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TORCHPROF_BRIDGE_ABI_VERSION 2u
+#define TORCHPROF_BRIDGE_ABI_VERSION 3u
 /* Captures that can record at the same time. */
 #define TORCHPROF_CAPTURE_SLOTS 4u
 
@@ -91,6 +91,8 @@ typedef struct torchprof_bridge_table {
   int (*enable_counting)(void);
   /* Removes them. Idempotent. */
   int (*disable_counting)(void);
+  /* Runs a small op `count` times on the calling thread: the nanoseconds that took, 0 when torch refused. */
+  uint64_t (*time_ops)(uint32_t count);
 } torchprof_bridge_table;
 
 /* What a bridge's functions return. */

@@ -12,8 +12,9 @@ from otel_torchprof.metrics.live_ops import LiveOps
 from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.bridge import BridgeUnavailable, bridge_status
 from otel_torchprof.recorder.failures import failures
+from otel_torchprof.recorder.op_cost import ASSUMED_OP_COST_NS, measure_op_cost_ns
 from otel_torchprof.recorder.op_counts import TABLE_FULL_NAME, OpCounts
-from otel_torchprof.recorder.step_sampling import OP_COST_NS, SamplingMode, StepSampler
+from otel_torchprof.recorder.step_sampling import SamplingMode, StepSampler
 
 _logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class LiveOpCounts:
     def start_over(self) -> None:
         """Count from zero, and not before `start`: for a forked child."""
         self._counts: OpCounts | None = None
+        self._op_cost_ns = ASSUMED_OP_COST_NS
         self._sampler: StepSampler | None = None
         self._switching_before_ns = 0  # of samplers that are stopped
         self._ops: LiveOps | None = None
@@ -77,10 +79,10 @@ class LiveOpCounts:
 
     @property
     def cost_ns(self) -> float:
-        """What counting has taken so far, of all threads together, as far as the cost of an op is known."""
+        """What counting has taken so far, of all threads together, by what an op was found to cost."""
         sampler = self._sampler
         switching_ns = self._switching_before_ns + (0 if sampler is None else sampler.switching_ns)
-        return self.counted * OP_COST_NS + switching_ns
+        return self.counted * self._op_cost_ns + switching_ns
 
     def start(self) -> None:
         """Count from now on. Idempotent."""
@@ -128,6 +130,7 @@ class LiveOpCounts:
 
     def _start_counting(self, running: threading.Event) -> None:
         if self._counts is None:
+            self._op_cost_ns = measure_op_cost_ns()
             self._counts = OpCounts(with_durations=self._with_durations)
             self._ops = LiveOps(self._unix_ns(), table_full=TABLE_FULL_NAME, redact=self._redact)
         self._counts.start()
@@ -135,7 +138,12 @@ class LiveOpCounts:
             if running.is_set():  # paused while the bridge was compiled
                 self._counts.stop()
             else:
-                self._sampler = StepSampler(self._counts, mode=self._mode, max_overhead=self._max_overhead)
+                self._sampler = StepSampler(
+                    self._counts,
+                    mode=self._mode,
+                    max_overhead=self._max_overhead,
+                    op_cost_ns=self._op_cost_ns,
+                )
 
     def _run(self, running: threading.Event) -> None:
         with failures.guard("ops are not counted"):

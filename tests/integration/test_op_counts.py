@@ -17,6 +17,7 @@ import torch
 from torch.profiler import record_function
 
 from otel_torchprof.recorder.capture import Capture
+from otel_torchprof.recorder.op_cost import measure_op_cost_ns
 from otel_torchprof.recorder.op_counts import TABLE_FULL_NAME, OpCount, OpCounts, OpPhase
 from otel_torchprof.recorder.step_sampling import StepSampler
 from otel_torchprof.recorder.steps import StepSource, StepTracker
@@ -321,3 +322,13 @@ def test_numbers_never_get_less(counts: OpCounts) -> None:
         assert all(now[name] >= total_ns for name, total_ns in before.items())
         before = now
     assert set(before) == {"aten::ones", "aten::empty", "aten::fill_"}
+
+
+def test_the_cost_of_counting_is_measured_with_ops_that_are_counted_nowhere_else() -> None:
+    beside, counts = OpCounts(max_names=1), OpCounts()
+    assert measure_op_cost_ns(beside) > 0
+    assert beside.counted >= 1000
+    counts.start()  # the other does not count any more
+    torch.ones(3)
+    counts.stop()
+    assert "aten::add" not in {row.name for row in counts.collect()}

@@ -13,9 +13,10 @@ from otel_torchprof.live_op_counts import LiveOpCounts
 from otel_torchprof.recorder.bridge import BridgeStatus
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.op_counts import OpCount, OpPhase
-from otel_torchprof.recorder.step_sampling import OP_COST_NS, StepSampler
+from otel_torchprof.recorder.step_sampling import StepSampler
 
 TIMEOUT_S = 60.0
+OP_COST_NS = 250.0
 
 
 class StandIn:
@@ -72,6 +73,7 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     StandIn.gate.set()
     StandIn.started = threading.Event()
     monkeypatch.setattr(live_op_counts, "OpCounts", StandIn)
+    monkeypatch.setattr(live_op_counts, "measure_op_cost_ns", lambda: OP_COST_NS)
 
 
 def counts(mode: Any = "full") -> LiveOpCounts:

@@ -168,8 +168,9 @@ _VALUES = f"""\
 ## What the values are
 
 - **Sampling**: with `METRICS_SAMPLING=auto` the operators of one step in N are counted, and each stands
-  for N. N follows from what counting costs; which step of a block of N it is, is drawn at random before
-  the block begins. So the mean of an estimate is the true value, and over many steps it comes close to
+  for N. N follows from what counting costs, measured as the program runs: with some operators before the
+  first step, and by how much longer counted steps take than the others. Which step of a block of N it is,
+  is drawn at random before the block begins. So the mean of an estimate is the true value, and over many steps it comes close to
   it; over a few steps the counters of operators move in leaps. Everything else is counted whole, and of
   recordings all is.
 - **Sums** are cumulative since counting began, or since the recording did. A name that got its place later

@@ -20,7 +20,7 @@ from otel_torchprof.recorder.bridge_location import (
 __all__ = ["Bridge", "BridgeStatus", "BridgeUnavailable", "bridge_status", "build_bridge", "load_bridge"]
 
 # The values of native/torch/bridge_abi.h.
-_ABI_VERSION = 2
+_ABI_VERSION = 3
 _OK = 0
 _TOO_MANY_ALLOCATORS = 3
 _WITHOUT_CUDA = 4
@@ -44,6 +44,7 @@ class _BridgeTable(ctypes.Structure):
         ("disable_memory", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint32)),
         ("enable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
         ("disable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
+        ("time_ops", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32)),
     )
 
 
@@ -173,6 +174,14 @@ class Bridge:
         with self._lock:
             if _COUNTING not in self._inherited:
                 self._table.disable_counting()
+
+    def time_ops(self, count: int) -> int:
+        """Runs a small op `count` times on the calling thread, without the GIL; callbacks hear of it.
+
+        Returns:
+            The nanoseconds that took; 0 when torch refused it.
+        """
+        return int(self._table.time_ops(count))
 
     def _after_fork_in_child(self) -> None:
         # Captures and counts stay with the parent. Callbacks that it had stay registered, though with nothing

@@ -2,7 +2,7 @@
 
 Steps come in blocks of N. One step of each block, picked uniformly at random, is counted, and each of its ops
 stands for N: the expectation of every sum is its true value, whatever happens in the steps, as N is fixed
-before the pick. The N of the next block follows from what counting cost in the steps counted so far.
+before the pick. The N of the next block follows from what counting cost in the steps so far.
 
 A program without steps (serving) is cut into slices of time instead, by whoever calls `tick`.
 """
@@ -17,19 +17,16 @@ import time
 from collections.abc import Callable
 from typing import Literal, Protocol
 
+from otel_torchprof.recorder.counting_share import CountingShare
 from otel_torchprof.recorder.failures import failures
 
 SamplingMode = Literal["sampled", "full"]
 
 DEFAULT_MAX_OVERHEAD = 0.01
-# What counting adds to an op, torch's own part included; `make bench` measures it.
-OP_COST_NS = 170
 # Longest block: what happens once an hour must not stand for too much.
 MAX_STEPS_PER_BLOCK = 1000
 # A program whose last boundary was longer ago has no steps at the moment.
 STEPLESS_AFTER_NS = 30_000_000_000
-# How much of the estimates the latest counted step makes.
-_NEWEST_SHARE = 0.25
 
 
 class SampledCounts(Protocol):
@@ -50,7 +47,7 @@ class StepSampler:
         counts: what to switch; started, and counting with weight 1.
         mode: "full" counts every step.
         max_overhead: the share of the program's time that counting may take.
-        op_cost_ns: what counting adds to an op.
+        op_cost_ns: what counting adds to an op in a loop: `recorder.op_cost` measures it.
         choice: random numbers.
         clock_ns: a monotonic clock, the same that `tick` is given.
 
@@ -64,7 +61,7 @@ class StepSampler:
         *,
         mode: SamplingMode = "sampled",
         max_overhead: float = DEFAULT_MAX_OVERHEAD,
-        op_cost_ns: float = OP_COST_NS,
+        op_cost_ns: float,
         choice: random.Random | None = None,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -73,7 +70,6 @@ class StepSampler:
         self._counts = counts
         self._mode = mode
         self._max_overhead = max_overhead
-        self._op_cost_ns = op_cost_ns
         self._choice = choice or random.Random()
         self._clock_ns = clock_ns
         self._process_id = os.getpid()
@@ -87,10 +83,7 @@ class StepSampler:
         self._is_whole = False
         self._boundary_ns = self._step_boundary_ns = clock_ns()
         self._counted_at_boundary = counts.counted
-        # Shares of a step's time, as moving averages over counted steps: of counting all its ops, and of
-        # switching that on and off.
-        self._counting_share: float | None = None
-        self._switching_share = 0.0
+        self._share = CountingShare(op_cost_ns)
         self._switch_ns = 0
         self._switching_ns = 0
 
@@ -135,8 +128,7 @@ class StepSampler:
         with self._lock:
             if self._is_stopped:
                 return
-            if self._position == self._picked:
-                self._learn(now_ns - self._boundary_ns)
+            self._learn(now_ns - self._boundary_ns)
             self._position += 1
             if self._position == self._block_size:
                 self._begin_block()
@@ -150,24 +142,23 @@ class StepSampler:
     def _learn(self, step_ns: int) -> None:
         if not self._is_whole or step_ns <= 0:
             return
-        counting = (self._counts.counted - self._counted_at_boundary) * self._op_cost_ns / step_ns
-        switching = 2 * self._switch_ns / step_ns
-        if self._counting_share is None:
-            self._counting_share, self._switching_share = counting, switching
+        if self._position == self._picked:
+            ops = self._counts.counted - self._counted_at_boundary
+            self._share.counted_step(step_ns, ops, self._switch_ns)
         else:
-            self._counting_share += _NEWEST_SHARE * (counting - self._counting_share)
-            self._switching_share += _NEWEST_SHARE * (switching - self._switching_share)
+            self._share.plain_step(step_ns)
 
     def _begin_block(self) -> None:
+        self._share.end_block()
         self._block_size = self._next_block_size()
         self._picked = self._choice.randrange(self._block_size)
         self._position = 0
 
     def _next_block_size(self) -> int:
-        share = self._counting_share or 0.0
-        if self._mode == "full" or share <= self._max_overhead:
+        counting = self._share.counting
+        if self._mode == "full" or counting <= self._max_overhead:
             return 1
-        needed = math.ceil((share + self._switching_share) / self._max_overhead)
+        needed = math.ceil((counting + self._share.switching) / self._max_overhead)
         return min(needed, MAX_STEPS_PER_BLOCK)
 
     def _switch(self, weight: int) -> None:

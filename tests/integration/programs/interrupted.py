@@ -158,7 +158,7 @@ def step_while_stepping() -> None:
 
     on_signal(step)
     assert instrumentor._runtime is not None
-    interrupting(instrumentor._runtime._windows, "_start_capture")
+    interrupting(instrumentor._runtime._windows, "_open_capture")
     step()
     step()
     instrumentor.uninstrument()
