@@ -24,6 +24,7 @@ from otel_torchprof.profiling.activities import (
 from otel_torchprof.profiling.event_rows import PYTHON_KINDS, ViewOptions
 from otel_torchprof.profiling.recorders import Fallback, Recorder, RecorderChoice
 from otel_torchprof.profiling.results import Results
+from otel_torchprof.profiling.step_contexts import StepContexts
 from otel_torchprof.profiling.trace_metadata import TraceMetadata
 from otel_torchprof.recorder.capture_options import (
     DEFAULT_BUFFER_SIZE_BYTES,
@@ -31,7 +32,7 @@ from otel_torchprof.recorder.capture_options import (
     CounterScope,
     DeviceMode,
 )
-from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL, StepDetails
+from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL
 
 if TYPE_CHECKING:
     from otel_torchprof.analysis.patterns import PatternReport
@@ -111,6 +112,7 @@ class TraceProfile:
         self.mem_tl: MemoryTimeline | None = None
         """What `export_memory_timeline` wrote last."""
         self._metadata = TraceMetadata()
+        self._step_contexts = StepContexts()
         self._trace_id: str | None = None
         self._capture: Capture | TorchCapture | None = None
         self._cycles = 0
@@ -344,7 +346,7 @@ class TraceProfile:
     def _begin_step(self, number: int, *, is_partial: bool) -> None:
         if self._capture is not None:
             flags = STEP_HAS_NUMBER | (STEP_PARTIAL if is_partial else 0)
-            self._capture.begin_step(number, StepDetails(flags=flags))
+            self._capture.begin_step(number, self._step_contexts.place(flags))
 
     def _end_step(self) -> None:
         if self._capture is not None:

@@ -111,16 +111,11 @@ class StepPlacer:
 
     def place(self, span: CurrentSpan | None, root_trace_id: int) -> StepPlacement:
         """Where the step that starts now under `span` goes; `root_trace_id` is its trace if it is a root."""
-        if span is not None and self._claim(span):
+        if span is not None and self.claim(span):
             return StepPlacement(parent=span, linked=None, is_sampled=span.is_sampled)
         return StepPlacement(parent=None, linked=span, is_sampled=self._sample_root(root_trace_id, span))
 
-    def is_young(self, span: CurrentSpan) -> bool:
-        """Whether `span` began less than a minute ago."""
-        with self._lock:
-            return self._look_at(span)[1] < MAX_PARENT_AGE_NS
-
-    def _claim(self, span: CurrentSpan) -> bool:
+    def claim(self, span: CurrentSpan) -> bool:
         """Whether a step may go under `span`; from then on it holds one."""
         with self._lock:
             seen, age_ns = self._look_at(span)
@@ -128,6 +123,11 @@ class StepPlacer:
                 return False
             seen.holds_step = True
             return True
+
+    def is_young(self, span: CurrentSpan) -> bool:
+        """Whether `span` began less than a minute ago."""
+        with self._lock:
+            return self._look_at(span)[1] < MAX_PARENT_AGE_NS
 
     def _look_at(self, span: CurrentSpan) -> tuple[_SeenSpan, int]:
         """What is known of `span`, and its age in ns; under the lock."""
