@@ -1,8 +1,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "bindings/python_values.h"
 #include "core/recording.h"
@@ -23,10 +25,12 @@ ProcessNames process_names(const nb::dict& names) {
 
 // The GIL is held only while a full buffer is handed over.
 nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const nb::dict& names,
-                      bool categories_of_2021, const nb::callable& write) {
+                      bool categories_of_2021, const std::vector<std::uint8_t>& left_out_kinds,
+                      const nb::callable& write) {
   const ChromeOptions options{.header = bytes_view(header),
                               .process_names = process_names(names),
-                              .categories_of_2021 = categories_of_2021};
+                              .categories_of_2021 = categories_of_2021,
+                              .left_out_kinds = left_out_kinds};
   ChromeCounts counts;
   {
     const nb::gil_scoped_release release;
@@ -52,5 +56,5 @@ nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const
 void bind_chrome(nb::module_& m) {
   using namespace torchprof::bindings;
   m.def("write_chrome", write_chrome, nb::arg("recording"), nb::arg("header"), nb::arg("process_names"),
-        nb::arg("categories_of_2021"), nb::arg("write"));
+        nb::arg("categories_of_2021"), nb::arg("left_out_kinds"), nb::arg("write"));
 }

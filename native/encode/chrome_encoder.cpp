@@ -114,10 +114,11 @@ class ChromeEncoder {
     text_.integer(base_ns_);
     text_.raw(",\n\"traceEvents\":[");
     tracks_.write_metadata(text_, options_.process_names);
-    write_steps();  // before the events that they hold and may begin together with
+    // Before the events that they hold and may begin together with.
+    if (!is_left_out(EventKind::kUser)) write_steps();
     write_events();
     write_flows();
-    write_memory();
+    if (!is_left_out(EventKind::kOther)) write_memory();
     write_counters();
     text_.raw("\n]}\n");
     text_.flush();
@@ -154,6 +155,7 @@ class ChromeEncoder {
 
   void write_events() {
     for (std::uint64_t row = 0; row < events_.size(); ++row) {
+      if (is_left_out(row)) continue;
       const bool is_async = layout_.lane[row] == kAsynchronous;
       const bool is_instant = (events_.flags[row] & kFlagInstant) != 0;
       const std::string_view phase = is_async ? (is_instant ? "n" : "b") : is_instant ? "i" : "X";
@@ -280,7 +282,15 @@ class ChromeEncoder {
   }
 
   bool is_slice(std::uint64_t row) const {
-    return layout_.lane[row] != kAsynchronous && (events_.flags[row] & kFlagInstant) == 0;
+    return layout_.lane[row] != kAsynchronous && (events_.flags[row] & kFlagInstant) == 0 &&
+           !is_left_out(row);
+  }
+
+  bool is_left_out(std::uint64_t row) const { return is_left_out(static_cast<EventKind>(events_.kind[row])); }
+
+  bool is_left_out(EventKind kind) const {
+    const auto& kinds = options_.left_out_kinds;
+    return std::find(kinds.begin(), kinds.end(), static_cast<std::uint8_t>(kind)) != kinds.end();
   }
 
   void write_memory() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "core/recording.h"
 #include "encode/chrome_text.h"
@@ -28,6 +29,8 @@ struct ChromeOptions {
   // The categories of 2021, the only ones that TensorBoard's plugin knows: of calls, of forward-backward
   // flows, and of the scopes that torch puts around DataLoaders and optimizers.
   bool categories_of_2021 = false;
+  // Kinds of events that are not written, nor flows from or to them. kUser takes steps along, kOther memory.
+  std::vector<std::uint8_t> left_out_kinds;
 };
 
 // Times count from the whole second before the first one. What `sink` throws comes through.

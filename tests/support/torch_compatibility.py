@@ -30,10 +30,7 @@ beside `otel_torchprof.profiler` and `otel_torchprof.autograd_profiler`. A test 
 
 # Where ours is not the same, and why.
 _NOTES = {
-    "profile(activities)": (
-        "differs",
-        "without `CPU` only devices are shown; single names in a dictionary do not filter",
-    ),
+    "profile(activities)": ("differs", "without `CPU` only devices are shown"),
     "profile(schedule)": (
         "better",
         "torch's own schedules are taken too; a cycle that had only begun is not delivered",
@@ -83,7 +80,11 @@ _NOTES = {
     "profile.add_metadata_json": ("better", "what is no JSON is kept as text"),
     "profile.toggle_collection_dynamic": ("differs", "`CPU` alone has an effect"),
     "autograd.profile(experimental_config)": ("differs", "taken and without effect"),
-    "autograd.profile(use_kineto)": ("differs", "taken and without effect: there is one way to time devices"),
+    "autograd.profile(use_kineto)": (
+        "differs",
+        "taken and without effect: CUPTI times devices either way; where it cannot, one warning says why, and "
+        "there is no device time: torch then puts CUDA events around each op",
+    ),
     "autograd.profile(post_processing_timeout_s)": ("differs", "taken and without effect"),
     "autograd.profile.config": ("differs", "made when asked for: nothing here reads it"),
     "autograd.emit_itt": ("better", "of all threads; by the package `ittapi`, without it a warning"),

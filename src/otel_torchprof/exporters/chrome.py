@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from otel_torchprof._native import core
 from otel_torchprof.exporters.output_file import OutputFile
-from otel_torchprof.recording import Recording
+from otel_torchprof.recording import EventKind, Recording
 
 suffixes = (".json.gz", ".json")
 
@@ -42,12 +42,15 @@ def write_trace(
     *,
     categories_of_2021: bool = False,
     more_header: Mapping[str, Any] = _NO_MORE,
+    left_out: Set[EventKind] = frozenset(),
 ) -> dict[str, int]:
     """As `export`.
 
     Args:
         categories_of_2021: gives some events and flows the categories that old readers know.
         more_header: JSON values that stand beside the events too, under names that nothing else has.
+        left_out: kinds of events that are not written, nor the links to them; `USER` takes steps along,
+            `OTHER` allocations and frees.
     """
     header = json.dumps({**more_header, **trace_header(recording, path.name)}, allow_nan=False)
     with OutputFile(path) as file:
@@ -56,6 +59,7 @@ def write_trace(
             header[1:-1].encode("ascii"),
             process_names(recording),
             categories_of_2021,
+            sorted(left_out),
             file.write,
         )
     return {**counts, "size_bytes": file.size_bytes}

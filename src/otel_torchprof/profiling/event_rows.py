@@ -44,6 +44,8 @@ class ViewOptions:
         with_steps: steps are events too, `ProfilerStep#<number>`.
         use_device: the kind of device, as "cuda"; None = none.
         profile_memory, with_flops: tables show them.
+        left_out: kinds of events that are no part of it.
+        left_out_of_traces: kinds that Chrome traces do not show either.
     """
 
     with_cpu: bool = True
@@ -51,6 +53,8 @@ class ViewOptions:
     use_device: str | None = None
     profile_memory: bool = False
     with_flops: bool = False
+    left_out: frozenset[EventKind] = frozenset()
+    left_out_of_traces: frozenset[EventKind] = frozenset()
 
 
 class EventRows:
@@ -199,7 +203,7 @@ class EventRows:
             name_id for name_id in range(recording.name_count) if recording.name(name_id) in _HIDDEN_NAMES
         ]
         visible = ~np.isin(recording.events.name, hidden_names)
-        visible &= ~np.isin(recording.events.kind, _HIDDEN_KINDS)
+        visible &= ~np.isin(recording.events.kind, [*_HIDDEN_KINDS, *self.options.left_out])
         if not self.options.with_cpu:
             device_kinds = (*_DEVICE_KINDS, EventKind.RUNTIME, EventKind.DRIVER, EventKind.SYNC)
             visible &= np.isin(recording.events.kind, device_kinds)

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from otel_torchprof.exporters import chrome
 from otel_torchprof.profiling.event_tree import TreeEvent, event_tree
-from otel_torchprof.profiling.recorded_event import RecordedEvent, RecordedEvents
+from otel_torchprof.profiling.recorded_event import RecordedEvent, RecordedEvents, activity_type_of
 
 
 class KinetoResults:
@@ -25,7 +25,9 @@ class KinetoResults:
 
     def trace_activities(self) -> list[TraceActivity]:
         """The events by start, as the lines of a Chrome trace; memory outside events is none."""
-        return [TraceActivity(event) for event in self._events if event.activity_type != "cpu_instant_event"]
+        kinds = self._events.rows.options.left_out_of_traces
+        left_out = {"cpu_instant_event", *map(activity_type_of, kinds)}
+        return [TraceActivity(event) for event in self._events if event.activity_type not in left_out]
 
     def trace_start_ns(self) -> int:
         """When the cycle began, unix ns."""
@@ -45,7 +47,8 @@ class KinetoResults:
         Raises:
             OSError: it cannot be written.
         """
-        chrome.export(self._events.rows.recording, Path(path))
+        rows = self._events.rows
+        chrome.write_trace(rows.recording, Path(path), left_out=rows.options.left_out_of_traces)
 
 
 class _KinetoEvents(Sequence["KinetoEvent"]):

@@ -38,6 +38,11 @@ _ACTIVITY_TYPES = {
 }
 
 
+def activity_type_of(kind: EventKind) -> str:
+    """The category in a Chrome trace of events of a kind; empty = none of Kineto's."""
+    return _ACTIVITY_TYPES.get(kind, "")
+
+
 class RecordedEvents(Sequence["RecordedEvent"]):
     """The events of a recording by start. The same event is the same object as long as anybody holds it."""
 
@@ -348,7 +353,7 @@ RecordedEvent._LAZY = {
     "is_async": lambda event: bool(event._column("flags", 0) & _ASYNC),
     "is_user_annotation": lambda event: event._kind in {EventKind.USER, EventKind.ANNOTATION},
     "is_python_function": lambda event: event._kind in PYTHON_KINDS,
-    "activity_type": lambda event: _ACTIVITY_TYPES.get(event._kind, ""),
+    "activity_type": lambda event: activity_type_of(event._kind),
     "use_device": lambda event: event._events.rows.options.use_device,
     "device_type": lambda event: event._events.device if event._is_on_device else event._events.host,
     "device_index": lambda event: max(event._track.device, 0),

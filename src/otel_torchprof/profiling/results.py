@@ -118,7 +118,12 @@ class Results:
         Raises:
             OSError: it cannot be written; nothing is left behind.
         """
-        chrome.write_trace(self.recording, Path(path), more_header=metadata or {})
+        chrome.write_trace(
+            self.recording,
+            Path(path),
+            more_header=metadata or {},
+            left_out=self.options.left_out_of_traces,
+        )
 
     def export_stacks(self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total") -> None:
         """Writes the stacks of the latest cycle, folded: `outer;inner <microseconds>`, equal ones added up.

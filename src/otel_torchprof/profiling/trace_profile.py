@@ -21,6 +21,7 @@ from otel_torchprof.profiling.activities import (
     supported_activities,
     warn_of_missing,
 )
+from otel_torchprof.profiling.activity_filters import ActivityFilter, make_filter
 from otel_torchprof.profiling.event_rows import PYTHON_KINDS, ViewOptions
 from otel_torchprof.profiling.recorders import Fallback, Recorder, RecorderChoice
 from otel_torchprof.profiling.results import Results
@@ -125,6 +126,11 @@ class TraceProfile:
         return supported_activities() if self._activities is None else self._activities
 
     @property
+    def _filter(self) -> ActivityFilter:
+        """Of the activities that are there; torch does not look at the names of others."""
+        return make_filter(self.activities & supported_activities(), self.activity_filters)
+
+    @property
     def has_cudagraphs(self) -> bool:
         """Whether torch.compile makes CUDA graphs of what it compiles."""
         config = sys.modules.get("torch._inductor.config")
@@ -178,7 +184,9 @@ class TraceProfile:
 
         Raises:
             ImportError: torch is not installed.
+            RuntimeError: an activity that is there is asked for what it has not.
         """
+        self._filter.check()
         self._choice.for_devices(seen_by_torch_alone(self.activities))
         self._choice.make_ready()
         callback = self.custom_trace_id_callback
@@ -199,6 +207,8 @@ class TraceProfile:
         options = self.options
         if options.device == "auto":
             options = replace(options, device=device_mode(self.activities))
+        kinds = self._filter.device_kinds
+        options = replace(options, device_kinds=kinds, device="off" if kinds == () else options.device)
         self._capture = self._choice.start(self._cycle_path(), options)
         self._cycles += 1
         self._metadata.begin_cycle()
@@ -375,6 +385,8 @@ class TraceProfile:
             use_device=self.use_device,
             profile_memory=self.profile_memory,
             with_flops=self.with_flops,
+            left_out=self._filter.left_out_of_events,
+            left_out_of_traces=self._filter.left_out_of_traces,
         )
 
     def _add_known_metadata(self) -> None:

@@ -24,6 +24,7 @@ class CaptureOptions:
             and every op.
         device: work on CUDA devices: "on" from the start, with a warning where there is none, "auto" as soon
             as the program uses CUDA.
+        device_kinds: what of it, as `recorder.sources.device.KINDS`; None = all of that.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
     """
 
@@ -34,4 +35,5 @@ class CaptureOptions:
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
     device: DeviceMode = "auto"
+    device_kinds: tuple[str, ...] | None = None
     buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES

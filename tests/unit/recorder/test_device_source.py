@@ -34,11 +34,12 @@ class NativeCapture:
     """Stands in for the native half, which needs a driver."""
 
     refuses: str = ""
+    kinds: tuple[str, ...] = ()
     calls: list[str] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def start_device(self, cupti_paths: list[str], kinds: list[str]) -> None:
-        assert tuple(kinds) == KINDS
+        self.kinds = tuple(kinds)
         assert cupti_paths
         if self.refuses:
             raise RuntimeError(self.refuses)
@@ -83,6 +84,7 @@ def test_a_required_device_begins_at_once(native: NativeCapture) -> None:
     source.stop()
     source.stop()
     assert (native.calls, source.state) == (["start", "stop"], "on")
+    assert native.kinds == KINDS
     assert native.metadata == {
         "device": {
             "cupti_version": 130_000,
@@ -92,6 +94,13 @@ def test_a_required_device_begins_at_once(native: NativeCapture) -> None:
             "counts": {"kernels": 3},
         }
     }
+
+
+def test_it_records_the_kinds_that_are_asked_for(native: NativeCapture) -> None:
+    (source,) = wanted_sources(CaptureOptions(device="on", device_kinds=("memcpy", "runtime")))
+    source.start(target_of(native))
+    source.stop()
+    assert native.kinds == ("memcpy", "runtime")
 
 
 def test_else_it_begins_with_the_first_step_after_cuda_was_initialized(

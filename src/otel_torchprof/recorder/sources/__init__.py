@@ -33,7 +33,7 @@ def wanted_sources(options: CaptureOptions) -> Iterator[Source]:
     if options.device == "on" or (options.device == "auto" and _torch_knows_cuda()):
         from otel_torchprof.recorder.sources.device import DeviceSource
 
-        yield DeviceSource(required=options.device == "on")
+        yield DeviceSource(required=options.device == "on", kinds=options.device_kinds)
 
 
 def _torch_knows_cuda() -> bool:

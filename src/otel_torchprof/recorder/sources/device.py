@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from otel_torchprof._native import core
@@ -28,12 +29,14 @@ class DeviceSource(Source):
     Args:
         required: begin at once, and warn where there is no device. Else it begins as soon as the program has
             initialized CUDA, and loads no driver before: a process that has must not fork.
+        kinds: those of `KINDS` to record; None = all.
     """
 
     name = "device"
 
-    def __init__(self, *, required: bool) -> None:
+    def __init__(self, *, required: bool, kinds: Sequence[str] | None = None) -> None:
         self._required = required
+        self._kinds = KINDS if kinds is None else tuple(kinds)
         self._target: SourceTarget | None = None
         self._cupti: dict[str, object] | None = None  # while it records
         self._is_complete = True
@@ -95,7 +98,7 @@ class DeviceSource(Source):
         if not found["available"]:
             raise SourceUnavailable(f"{found['reason']}; {_UNCHANGED}")
         try:
-            target.capture.start_device(paths, KINDS)
+            target.capture.start_device(paths, self._kinds)
         except RuntimeError as error:
             raise SourceUnavailable(f"{error}; {_UNCHANGED}") from None
         self._cupti = {name: found[name] for name in ("cupti_version", "driver_version", "devices")}
