@@ -621,6 +621,7 @@ def write_chrome(
     header: bytes,
     process_names: dict[int, bytes],
     categories_of_2021: bool,
+    left_out_kinds: Sequence[int],
     write: Callable[[bytes], object],
 ) -> dict[str, int]: ...
 
