@@ -185,67 +185,6 @@ def test_evaluation_between_epochs(loop: Loop) -> None:
     assert loop.iterations()[2] == ["train", "eval", "eval", "eval"]
 
 
-def test_grad_scaler_counts_a_skipped_step_once(loop: Loop) -> None:
-    model = nn.Linear(3, 1)
-    optimizer = sgd(model)
-    scaler = torch.amp.GradScaler("cpu")
-    weights = []
-    for iteration in range(4):
-        optimizer.zero_grad()
-        loss = loss_of(model) * (float("inf") if iteration in (0, 2) else 1.0)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        loop.mark("stepped")
-        scaler.update()
-        weights.append(model.weight.detach().clone())
-    assert loop.iterations() == [["stepped"]] * 4 + [[]]
-    assert loop.tracker.skipped == 2
-    assert torch.equal(weights[1], weights[2])  # the infinite gradient was skipped
-    assert not torch.equal(weights[0], weights[1])
-
-
-def test_a_disabled_grad_scaler_leaves_the_optimizer_in_charge(loop: Loop) -> None:
-    model = nn.Linear(3, 1)
-    optimizer = sgd(model)
-    scaler = torch.amp.GradScaler("cpu", enabled=False)
-    for _ in range(2):
-        scaler.scale(loss_of(model)).backward()
-        scaler.step(optimizer)
-        loop.mark("stepped")
-        scaler.update()
-    assert loop.iterations() == [[], ["stepped"], ["stepped"]]
-    assert loop.tracker.skipped == 0
-
-
-def test_grad_scaler_with_an_update_of_its_own(loop: Loop) -> None:
-    class Scaler(torch.amp.GradScaler):
-        def update(self, new_scale: float | torch.Tensor | None = None) -> None:
-            super().update(new_scale)
-
-    model = nn.Linear(3, 1)
-    optimizer = sgd(model)
-    scaler = Scaler("cpu")
-    for _ in range(3):
-        scaler.scale(loss_of(model)).backward()
-        scaler.step(optimizer)
-        scaler.update()
-    assert loop.numbers == [1, 2, 3]
-
-
-def test_optimizer_stepping_takes_over_when_the_scaler_is_gone(loop: Loop) -> None:
-    model = nn.Linear(3, 1)
-    optimizer = sgd(model)
-    scaler = torch.amp.GradScaler("cpu")
-    scaler.scale(loss_of(model)).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    del scaler
-    gc.collect()
-    loss_of(model).backward()
-    optimizer.step()
-    assert loop.numbers == [1, 2]
-
-
 def test_hooks_that_step_inside_the_backward(loop: Loop) -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
     optimizers = {p: torch.optim.SGD([p], lr=0.01) for p in model.parameters()}

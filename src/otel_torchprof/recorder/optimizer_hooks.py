@@ -40,8 +40,7 @@ class OptimizerHooks:
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self._step_wrappers: WeakSet[Callable[..., Any]] = WeakSet()
         self._instance_steps: WeakIdentityMap[Callable[..., Any]] = WeakIdentityMap()
-        # Scalers that skipped a step since their last update.
-        self._skipping: WeakIdentityMap[bool] = WeakIdentityMap()
+        self._scalers: WeakIdentityMap[_Scaler] = WeakIdentityMap()
 
     def install(self) -> None:
         """Put the hooks in, also into optimizer classes that were used before."""
@@ -183,19 +182,35 @@ class OptimizerHooks:
             # Before the optimizer steps, so that the boundary comes with update().
             with failures.guard(_NOT_COUNTED):
                 if scaler.is_enabled():
-                    tracker.expect(StepSource.GRAD_SCALER, scaler)
-                    self._patch_scaler_update(type(scaler))
+                    self._scaler_steps(scaler, optimizer)
             thread.has_stepped = False
             result = step(scaler, optimizer, *args, **kwargs)
             with failures.guard("a skipped step was not counted"):
                 # Only steps of torch's own class are seen, and only while somebody listens.
                 is_seen = tracker.listening and isinstance(optimizer, optimizer_class)
-                if scaler.is_enabled() and is_seen and not thread.has_stepped:
-                    self._skipping[scaler] = True
+                known = self._scalers.get(scaler)
+                if known is not None and is_seen and not thread.has_stepped:
+                    known.has_skipped = True
             return result
 
         run_outside_compiler(self._torch, announced_step)
         return announced_step
+
+    def _scaler_steps(self, scaler: Any, optimizer: Any) -> None:
+        known = self._scalers.get(scaler)
+        if known is None:
+            known = _Scaler()
+            self._scalers[scaler] = known
+        requester = known.requesters.get(optimizer)
+        if requester is None:
+            requester = _ScaledOptimizer()
+            known.requesters[optimizer] = requester
+        if requester not in known.stepped:
+            known.stepped.append(requester)
+        if not self._tracker.is_led_by(StepSource.GRAD_SCALER):
+            # Others come in with their first update, which may end the same iteration as this one's.
+            self._tracker.expect(StepSource.GRAD_SCALER, requester)
+        self._patch_scaler_update(type(scaler))
 
     def _patch_scaler_update(self, cls: Any) -> None:
         update = cls.__dict__.get("update")
@@ -215,14 +230,39 @@ class OptimizerHooks:
             finally:
                 thread.updating = False
             with failures.guard(_NOT_COUNTED):
-                if scaler.is_enabled():
-                    if self._skipping.pop(scaler):
+                known = self._scalers.get(scaler)
+                if known is not None and scaler.is_enabled():
+                    if known.has_skipped:
                         tracker.step_skipped()
-                    tracker.advance(StepSource.GRAD_SCALER, scaler)
+                    for requester in known.updated():
+                        tracker.advance(StepSource.GRAD_SCALER, requester)
             return result
 
         run_outside_compiler(self._torch, counted_update)
         self._patch(cls, "update", counted_update)
+
+
+class _ScaledOptimizer:
+    """Who takes part in iterations on behalf of an optimizer that a scaler steps; lives as long as both."""
+
+
+class _Scaler:
+    """What a scaler did since its last update.
+
+    A loop updates it once an iteration, or, as frameworks do that know of one optimizer at a time, after the
+    step of each optimizer: so its optimizers make the iterations, each with the update that follows its step.
+    """
+
+    def __init__(self) -> None:
+        self.requesters: WeakIdentityMap[_ScaledOptimizer] = WeakIdentityMap()  # by optimizer
+        self.stepped: list[_ScaledOptimizer] = []
+        self.has_skipped = False
+
+    def updated(self) -> list[_ScaledOptimizer]:
+        """Begin anew after an update; returns who stepped before it."""
+        stepped, self.stepped = self.stepped, []
+        self.has_skipped = False
+        return stepped
 
 
 class _ThreadState(threading.local):

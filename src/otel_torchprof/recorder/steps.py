@@ -65,8 +65,10 @@ class StepTracker:
 
     def start_over(self) -> None:
         """Count from 0, with a lock of our own: for a forked child."""
-        # A signal handler or a destructor may step while its own thread holds the lock.
+        # A signal handler or a destructor may step while its own thread holds the locks.
         self._lock = threading.RLock()
+        # Held from counting to announcing: threads that step at once announce in the order of numbers.
+        self._announcing = threading.RLock()
         self._source = StepSource.OPTIMIZER
         self._current = 0
         self._backwards = 0
@@ -133,6 +135,11 @@ class StepTracker:
         with self._lock:
             self._skipped += 1
 
+    def is_led_by(self, source: StepSource) -> bool:
+        """Whether `source` makes the boundaries."""
+        with self._lock:
+            return self._source is source and self._has_requester(source)
+
     def expect(self, source: StepSource, owner: object, parts: int = 1) -> None:
         """Note that `owner` exists and may take part in iterations.
 
@@ -163,13 +170,19 @@ class StepTracker:
             hold: announce no boundary before `release`, because a backward is still running.
             links: span contexts for the step that begins at the next boundary.
         """
+        with self._announcing:
+            self._announce(self._advance(source, owner, parts, hold, links))
+
+    def _advance(
+        self, source: StepSource, owner: object, parts: int, hold: bool, links: bytes
+    ) -> tuple[int, bytes] | None:
         with self._lock:
             if source not in self.sources:
-                return
+                return None
             if source > self._source or (source < self._source and not self._has_requester(self._source)):
                 self._take_over(source)
             if source < self._source:
-                return
+                return None
             if links:
                 self._links = links
             requester = self._requesters.get(owner) or self._admit(source, owner, parts)
@@ -181,17 +194,17 @@ class StepTracker:
             if requester.in_open_round and requester.parts_done >= requester.parts_expected:
                 requester.missing = False
             self._held = self._held or hold
-            boundary = None if self._held else self._close_round()
-        self._announce(boundary)
+            return None if self._held else self._close_round()
 
     def release(self) -> None:
         """Announce the boundary held back while a backward was running, if there is one."""
         if not self._held:
             return
-        with self._lock:
-            self._held = False
-            boundary = self._close_round()
-        self._announce(boundary)
+        with self._announcing:
+            with self._lock:
+                self._held = False
+                boundary = self._close_round()
+            self._announce(boundary)
 
     def forget(self, owner: object) -> None:
         """Wait for `owner` no longer."""
