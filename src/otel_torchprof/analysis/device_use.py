@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.analysis.coverage import Coverage
-from otel_torchprof.analysis.launches import WORK_KINDS, launches
+from otel_torchprof.analysis.late_launches import devices_of, is_late, launch_ends_ns
+from otel_torchprof.analysis.launches import CALL_KINDS, WORK_KINDS
 from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.recording import EventKind, Recording
 
-CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
 MAX_PAUSES = 8
 COPY_KINDS = (EventKind.MEMCPY, EventKind.MEMSET)
 # Calls that return when a device has done what it was given.
@@ -45,7 +45,7 @@ class DeviceUse:
     launched_kernels: int
     """Those whose call is known."""
     late_kernels: int
-    """Of these: their stream had nothing left to do when the call was over."""
+    """Of these: their device had run dry when the call was over, see `is_late`."""
     pauses: int
     longest_pauses: list[Pause]
 
@@ -68,14 +68,11 @@ class BlockingCalls:
 
 def device_uses(recording: Recording) -> list[DeviceUse]:
     """Each device that worked, by its number."""
-    events = recording.events
-    device_of_track = np.array([track.device for track in recording.tracks] or [0], dtype=np.int64)
-    work = np.flatnonzero(np.isin(events.kind, WORK_KINDS))
-    device = device_of_track[events.track[work]]
-    launched_ns = _launched_ns(recording)
-    is_late = _is_late(recording, work, launched_ns)
+    work = np.flatnonzero(np.isin(recording.events.kind, WORK_KINDS))
+    device = devices_of(recording, work)
+    launched_ns, late = launch_ends_ns(recording), is_late(recording)
     return [
-        _device_use(recording, int(number), work[device == number], launched_ns, is_late)
+        _device_use(recording, int(number), work[device == number], launched_ns, late)
         for number in np.unique(device)
     ]
 
@@ -104,29 +101,8 @@ def blocking_calls(recording: Recording) -> list[BlockingCalls]:
     return sorted(calls, key=lambda one: (-one.total_ns, one.call, one.caller))
 
 
-def _launched_ns(recording: Recording) -> Numbers:
-    """By row, when the call was over that launched it; -1 = not known."""
-    call, work = launches(recording)
-    of_runtime = np.isin(recording.events.kind[call], CALL_KINDS)
-    launched_ns = np.full(len(recording), -1, dtype=np.int64)
-    launched_ns[work[of_runtime]] = recording.events.end_ns[call[of_runtime]]
-    return launched_ns
-
-
-def _is_late(recording: Recording, work: Numbers, launched_ns: Numbers) -> npt.NDArray[np.bool_]:
-    """By row: all before it on its stream had ended when it was launched. Work is in order of streams."""
-    events = recording.events
-    is_late = np.zeros(len(recording), dtype=bool)
-    for track in np.unique(events.track[work]):
-        rows = work[events.track[work] == track]
-        reach_ns = np.maximum.accumulate(events.end_ns[rows])
-        before_ns = np.concatenate([np.full(min(len(rows), 1), -1, dtype=np.int64), reach_ns[:-1]])
-        is_late[rows] = (launched_ns[rows] >= 0) & (before_ns <= launched_ns[rows])
-    return is_late
-
-
 def _device_use(
-    recording: Recording, number: int, rows: Numbers, launched_ns: Numbers, is_late: npt.NDArray[np.bool_]
+    recording: Recording, number: int, rows: Numbers, launched_ns: Numbers, late: npt.NDArray[np.bool_]
 ) -> DeviceUse:
     kind = recording.events.kind[rows]
     is_kernel, is_copy = kind == EventKind.KERNEL, np.isin(kind, COPY_KINDS)
@@ -143,7 +119,7 @@ def _device_use(
         copy_ns=_cover(recording, rows[is_copy]).total_ns,
         launch_wait_ns=_launch_wait_ns(recording, rows, busy, launched_ns),
         launched_kernels=int((launched_ns[rows[is_kernel]] >= 0).sum()),
-        late_kernels=int(is_late[rows[is_kernel]].sum()),
+        late_kernels=int(late[rows[is_kernel]].sum()),
         pauses=len(lengths_ns),
         longest_pauses=[Pause(int(starts_ns[gap]), int(lengths_ns[gap])) for gap in longest.tolist()],
     )

@@ -9,7 +9,7 @@ from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.recording import EventKind, LinkType, Recording
 
 WORK_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
-_CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
+CALL_KINDS = (EventKind.RUNTIME, EventKind.DRIVER)
 Numbers = npt.NDArray[np.int64]
 
 
@@ -23,7 +23,7 @@ def launched_ns(recording: Recording) -> Numbers:
     if not len(launch):
         return launched
     kind, parent = recording.events.kind, recording.tree().parent
-    maker = nearest(parent, ~np.isin(kind, _CALL_KINDS))[launch]
+    maker = nearest(parent, ~np.isin(kind, CALL_KINDS))[launch]
     events = recording.events
     # A call that nobody made keeps its work.
     np.add.at(launched, np.where(maker < 0, launch, maker), events.end_ns[work] - events.start_ns[work])
@@ -51,7 +51,7 @@ def _by_correlation(recording: Recording, linked_work: Numbers) -> tuple[Numbers
     empty = np.empty(0, dtype=np.int64)
     if not len(correlation):
         return empty, empty
-    calls = np.flatnonzero(np.isin(kind, _CALL_KINDS) & (correlation > 0))
+    calls = np.flatnonzero(np.isin(kind, CALL_KINDS) & (correlation > 0))
     is_work = np.isin(kind, WORK_KINDS) & (correlation > 0)
     is_work[linked_work] = False
     work = np.flatnonzero(is_work)

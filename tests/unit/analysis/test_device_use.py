@@ -35,7 +35,7 @@ def test_a_device_that_always_has_something_queued_waits_for_no_launch() -> None
     (use,) = device_uses(launched((1, 5, 20), (2, 20, 30), (3, 32, 40)))
     assert (use.number, use.kernels, use.copies) == (1, 3, 0)
     assert (use.span_ns, use.busy_ns, use.kernel_ns, use.idle_ns) == (35 * US, 33 * US, 33 * US, 2 * US)
-    assert (use.launch_wait_ns, use.launched_kernels, use.late_kernels) == (0, 3, 1)
+    assert (use.launch_wait_ns, use.launched_kernels, use.late_kernels) == (0, 3, 0)
     assert (use.pauses, use.longest_pauses) == (1, [Pause(30 * US, 2 * US)])
 
 
@@ -43,7 +43,28 @@ def test_a_device_that_ran_dry_waits_until_the_next_launch_is_over() -> None:
     # Dry at 20: launched at 28, began at 33. Dry at 40: began at 45, before its call was over.
     (use,) = device_uses(launched((1, 5, 20), (28, 33, 40), (47, 45, 50)))
     assert use.launch_wait_ns == (8 + 5) * US
-    assert (use.idle_ns, use.late_kernels) == ((13 + 5) * US, 3)
+    assert (use.idle_ns, use.late_kernels) == ((13 + 5) * US, 2)
+
+
+def test_a_device_has_run_dry_when_all_its_streams_have() -> None:
+    builder = RecordingBuilder()
+    thread = builder.add_track("main", thread_id=100)
+    lanes = [builder.add_track("", TrackKind.STREAM, thread_id=stream, device=0) for stream in (7, 8)]
+    # The second runs beside the first; the third comes when its own stream is done, and the fourth when
+    # both are.
+    for lane, launched_us, start_us, end_us in (
+        (0, 1, 5, 40),
+        (1, 2, 6, 10),
+        (1, 12, 13, 20),
+        (1, 50, 51, 60),
+    ):
+        call = builder.add_event(
+            "cudaLaunchKernel", (launched_us - 1) * US, launched_us * US, track=thread, kind=EventKind.RUNTIME
+        )
+        work = builder.add_event("k", start_us * US, end_us * US, track=lanes[lane], kind=EventKind.KERNEL)
+        builder.add_link(call, work, LinkType.LAUNCH)
+    (use,) = device_uses(builder.finish())
+    assert (use.launched_kernels, use.late_kernels) == (4, 1)
 
 
 def test_work_without_a_known_call_says_nothing_of_waiting() -> None:

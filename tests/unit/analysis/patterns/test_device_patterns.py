@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from otel_torchprof.analysis.device_use import device_uses
 from otel_torchprof.analysis.patterns import Finding, Level, find_patterns
 from otel_torchprof.recording import EventKind
 from tests.support.device_programs import US, DeviceProgram
@@ -296,6 +297,27 @@ def test_a_few_late_kernels_are_well() -> None:
             program.kernel(SGEMM, us=100)
 
     assert findings_of("launch-bound", step) == []
+
+
+def test_what_is_late_for_another_reason_is_told_apart() -> None:
+    def step(program: DeviceProgram) -> None:
+        tiny_kernels(program)
+        program.runtime("cudaDeviceSynchronize")
+        program.kernel("vectorized_elementwise_kernel", us=3)
+
+    program = DeviceProgram()
+    for _ in range(STEPS):
+        with program.step():
+            step(program)
+    recording = program.finish()
+    (found,) = (one for one in find_patterns(recording).findings if one.pattern == "launch-bound")
+    late, launched = STEPS * 21 - 1, STEPS * 21
+    assert found.detail == (
+        f"{late} of {launched} kernels were launched when the device had run dry, {late - STEPS} of them "
+        "without a wait or a longer pause before"
+    )
+    (use,) = device_uses(recording)
+    assert (use.late_kernels, use.launched_kernels) == (late, launched)
 
 
 def test_recording_python_calls_delays_launches_too() -> None:

@@ -80,7 +80,7 @@ function deviceCard(device) {
     card.append(make("p", {
       className: "hint",
       textContent: `${duration(device.launch_wait_ns)} (${percent(device.launch_wait_ns, span)}) idle with nothing launched; ` +
-        `${count(device.late_kernels)} of ${plural(device.launched_kernels, "kernel")} launched when their stream had nothing left to do.`,
+        `${count(device.late_kernels)} of ${plural(device.launched_kernels, "kernel")} launched when the device had run dry.`,
     }));
   }
   if (device.longest_gaps.length) card.append(pauses(device));
