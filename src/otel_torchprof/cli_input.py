@@ -1,12 +1,16 @@
-"""What the commands that read one recording have in common."""
+"""What the commands that read one recording have in common: its arguments, and what is none."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
+from otel_torchprof.errors import TorchprofError
+
 if TYPE_CHECKING:
     from otel_torchprof.cli_text import Commands
+    from otel_torchprof.importers import ImportReport
+    from otel_torchprof.recording import Recording
 
 
 def add_command(commands: Commands, name: str, says: str, description: str) -> argparse.ArgumentParser:
@@ -15,3 +19,16 @@ def add_command(commands: Commands, name: str, says: str, description: str) -> a
     parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
     parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
     return parser
+
+
+def require_contents(path: str, recording: Recording, imported: ImportReport) -> None:
+    """Refuses a recording with nothing in it, of which nothing can be said.
+
+    Raises:
+        TorchprofError: it holds no event, step or memory; it says what was wrong with the file.
+    """
+    if len(recording) or recording.steps or len(recording.memory):
+        return
+    problems = ", ".join(f"{name} {count:,}" for name, count in imported.problems.items())
+    why = f"what could not be read: {problems}" if problems else "nothing was recorded into it"
+    raise TorchprofError(f"{path} holds no events: {why}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from otel_torchprof.analysis.patterns import Finding, Level, PatternReport, find_patterns
-from otel_torchprof.cli_input import add_command
-from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, printable, shortened
+from otel_torchprof.analysis.patterns import Finding, Level, NotChecked, PatternReport, find_patterns
+from otel_torchprof.cli_input import add_command, require_contents
+from otel_torchprof.cli_text import OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    recording, _imported = load(options.input)
+    recording, imported = load(options.input)
+    require_contents(options.input, recording, imported)
     report = find_patterns(recording)
     if options.json:
         print(json.dumps(_document(report), indent=2))
@@ -88,39 +91,53 @@ def _json_finding(finding: Finding) -> dict[str, Any]:
 
 
 def _print(console: OutputConsole, report: PatternReport) -> None:
-    if report.findings:
-        console.print(_make_table(report.findings))
-        for finding in {finding.pattern: finding for finding in report.findings}.values():
-            console.print()
-            console.print(cell(f"{finding.pattern}: {finding.advice}"))
-            for line in finding.example.splitlines():
-                console.print(cell(f"    {line}"))
-            console.print(cell(f"    {finding.url}"))
-    else:
-        console.print("no findings")
-    if report.not_checked:
+    for finding in report.findings:
+        levels = f"{finding.severity.name.lower()} severity, {finding.confidence.name.lower()} confidence"
+        console.print(cell(f"{finding.pattern}: {levels}"))
+        console.print(_facts(finding))
         console.print()
-        console.print("not checked:")
-        for one in report.not_checked:
-            console.print(cell(f"  {one.pattern}: {one.reason}"))
+    for finding in {finding.pattern: finding for finding in report.findings}.values():
+        console.print(cell(f"{finding.pattern}: {finding.advice}"))
+        for line in finding.example.splitlines():
+            _print_whole(console, f"    {line}")
+        _print_whole(console, f"    {finding.url}")
+        console.print()
+    if not report.findings:
+        console.print("no findings\n")
+    _print_not_checked(console, report.not_checked)
 
 
-def _make_table(findings: tuple[Finding, ...]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("severity", "confidence", "pattern", "where", "seen"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("a step", "cost", "may save"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for finding in findings:
-        saving = finding.saving
-        table.add_row(
-            finding.severity.name.lower(),
-            finding.confidence.name.lower(),
-            cell(finding.pattern),
-            NameCell(finding.place),
-            cell(shortened(finding.detail, _MAX_DETAIL)),
-            "" if finding.count_per_step is None else f"{finding.count_per_step:.1f}",
-            duration(finding.cost_ns),
-            printable(f"{duration(saving.low_ns)} to {duration(saving.high_ns)}"),
-        )
+def _print_whole(console: OutputConsole, line: str) -> None:
+    """A line to copy: a terminal may wrap it, and knows then that it is one."""
+    console.print(cell(line), soft_wrap=True)
+
+
+def _facts(finding: Finding) -> Table:
+    """Where, what, and what it costs: a line each, which a terminal may fold."""
+    often = "" if finding.count_per_step is None else f", {finding.count_per_step:.1f} in each step"
+    events = f"{finding.count:,} event{'s' if finding.count != 1 else ''}"
+    saving = finding.saving
+    facts = {
+        "where": str(finding.place) or "the whole program",
+        "seen": shortened(finding.detail, _MAX_DETAIL),
+        "cost": f"{duration(finding.cost_ns)} in all, in {events}{often}",
+        "may save": f"{duration(saving.low_ns)} to {duration(saving.high_ns)} in all",
+    }
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in facts.items():
+        table.add_row(f"  {name}", cell(text))
     return table
+
+
+def _print_not_checked(console: OutputConsole, not_checked: Sequence[NotChecked]) -> None:
+    """A line for each thing that the recording lacks, and for each pattern that failed."""
+    patterns = Counter(need for one in not_checked for need in one.needs)
+    if patterns:
+        console.print("not checked, as these were not recorded (--json names every pattern):")
+    for need, count in patterns.items():
+        console.print(cell(f"  {need}: {count} pattern{'s' if count > 1 else ''}"))
+    for one in not_checked:
+        if not one.needs:
+            console.print(cell(f"not checked: {one.pattern}: {one.reason}"))

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Collection
-from dataclasses import asdict
+from collections.abc import Collection
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
-from otel_torchprof.analysis.averages import Averages, AveragesRow, averages
+from otel_torchprof.analysis.averages import Averages, averages
 from otel_torchprof.analysis.modules import ModuleRow, module_tree
 from otel_torchprof.cli_info import describe_steps, step_flags
-from otel_torchprof.cli_input import add_command
+from otel_torchprof.cli_input import add_command, require_contents
 from otel_torchprof.cli_report_counters import json_counters, print_counters
-from otel_torchprof.cli_report_device import json_devices, print_devices
+from otel_torchprof.cli_report_device import json_devices, print_devices, print_work
 from otel_torchprof.cli_report_memory import json_memory, print_memory
 from otel_torchprof.cli_report_modules import module_json, module_table
-from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, make_table, size
+from otel_torchprof.cli_report_operators import SORT_KEYS, json_rows, print_operators, sorted_rows
+from otel_torchprof.cli_text import OutputConsole, cell, duration, size
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.importers import load
@@ -31,22 +29,6 @@ if TYPE_CHECKING:
 _DEFAULT_LIMIT = 25
 _PAGE_SUFFIXES = (".html", ".htm")
 _MAX_STEPS = 5  # above the table; --json has them all
-_SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {
-    "self": lambda row: -row.self_ns,
-    "total": lambda row: -row.total_ns,
-    "mean": lambda row: -row.mean_ns,
-    "calls": lambda row: -row.calls,
-    "memory": lambda row: -(row.self_host_bytes or 0),
-    "device-memory": lambda row: -(row.self_device_bytes or 0),
-    "name": lambda row: row.name,
-}
-# Shown where any row has some: allocated minus freed.
-_MEMORY_COLUMNS: dict[str, Callable[[AveragesRow], int | None]] = {
-    "CPU mem": lambda row: row.host_bytes,
-    "self CPU mem": lambda row: row.self_host_bytes,
-    "device mem": lambda row: row.device_bytes,
-    "self device mem": lambda row: row.self_device_bytes,
-}
 
 
 def add_to(commands: Commands) -> None:
@@ -54,12 +36,13 @@ def add_to(commands: Commands) -> None:
         commands,
         "report",
         "the averages table: calls, total, self, mean and share of each operator; or a page for a browser",
-        "Groups the events of a recording by name. Total counts a call inside one of its own kind once; self "
-        "is the time that no enclosed event covers; share is the part of all self time. With -o it writes a "
-        "page with steps, operators, a flame graph and devices instead: one file that needs no other.",
+        "Groups the events of a recording by name: what ran on threads, then the work on devices. Total "
+        "counts a call inside one of its own kind once; self is the time that no enclosed event covers; "
+        "share is the part of all self time on threads, or of all work on devices. With -o it writes a page "
+        "with steps, operators, a flame graph and devices instead: one file that needs no other.",
     )
     parser.add_argument("-o", "--output", metavar="PAGE.html", type=Path, help="write a page for a browser")
-    parser.add_argument("--sort", choices=_SORT_KEYS, default="self", help="by this column (default: self)")
+    parser.add_argument("--sort", choices=SORT_KEYS, default="self", help="by this column (default: self)")
     parser.add_argument(
         "--limit",
         type=_limit,
@@ -98,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.output} is no name for a page: end it in .html; convert writes other formats"
         )
     recording, imported = load(options.input)
+    require_contents(options.input, recording, imported)
     if options.output is not None:
         written = write_report(
             recording, options.output, title=Path(options.input).name, problems=imported.problems
@@ -105,16 +89,15 @@ def run(options: argparse.Namespace) -> int:
         _print_written(options.output, written, as_json=options.json)
         return 0
     table = averages(recording, options.group_by_shapes, options.step)
-    rows = sorted(table.rows, key=_SORT_KEYS[options.sort])
+    rows = sorted_rows(table.rows, options.sort)
     limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT
-    shown = rows[:limit] if limit else rows
     # All that is not the table is about the whole recording.
     is_whole = options.step is None
     modules = module_tree(recording).rows if is_whole else []
     steps = describe_steps(recording)
     if options.json:
         document: dict[str, Any] = {
-            "rows": [_json_row(row) for row in shown],
+            "rows": json_rows(rows[:limit] if limit else rows),
             **_totals(table),
             "steps": steps,
         }
@@ -129,11 +112,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     console = OutputConsole()
     _print_steps(console, steps, options.step)
-    console.print(_make_table(shown, with_shapes=options.group_by_shapes))
-    if len(shown) < len(rows):
-        console.print(f"... {len(rows) - len(shown)} more names (--limit 0 shows all)")
-    totals = _totals(table)
-    console.print(f"{totals['calls']:,} events, {duration(totals['self_ns'])} of self time")
+    print_operators(console, rows, sort=options.sort, limit=limit, with_shapes=options.group_by_shapes)
+    print_work(console, recording, options.step, limit)
     if is_whole:
         print_devices(console, recording)
         print_memory(console, recording)
@@ -201,29 +181,3 @@ def _print_written(page: Path, written: dict[str, int], *, as_json: bool) -> Non
 
 def _totals(table: Averages) -> dict[str, int]:
     return {"calls": int(table.calls.sum()), "self_ns": int(table.self_ns.sum())}
-
-
-def _json_row(row: AveragesRow) -> dict[str, Any]:
-    return {**asdict(row), "kind": row.kind.name.lower()}
-
-
-def _make_table(rows: list[AveragesRow], *, with_shapes: bool) -> Table:
-    memory = [heading for heading, of in _MEMORY_COLUMNS.items() if any(of(row) for row in rows)]
-    names = ("name", "shapes") if with_shapes else ("name",)
-    table = make_table(names, ("calls", "total", "self", "mean", "share", *memory))
-    for row in rows:
-        table.add_row(
-            NameCell(row.name),
-            *([cell(list(row.shapes or ()))] if with_shapes else []),
-            f"{row.calls:,}",
-            duration(row.total_ns),
-            duration(row.self_ns),
-            duration(row.mean_ns),
-            f"{row.self_share:.1%}",
-            *(_signed_size(_MEMORY_COLUMNS[heading](row) or 0) for heading in memory),
-        )
-    return table
-
-
-def _signed_size(size_bytes: int) -> str:
-    return size(size_bytes) if size_bytes >= 0 else f"-{size(-size_bytes)}"

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from otel_torchprof.analysis.counters import CounterTotals, Values, counter_totals, unit_of
-from otel_torchprof.cli_text import NameCell, cell, duration, make_table
+from otel_torchprof.cli_table import ReportTable
+from otel_torchprof.cli_text import NameCell, cell, duration
 from otel_torchprof.recording import Recording, Step, StepFlags, Track
 
 _MAX_ROWS = 20  # of each kind; --json has them all
@@ -22,7 +22,8 @@ def print_counters(console: Console, recording: Recording) -> None:
     if not totals:
         return
     console.print()
-    table = make_table(("over",), totals.counters, title="counters")
+    # Those that were asked for first stay where there is no room for all.
+    table = ReportTable(("over",), totals.counters, title="counters", spare=totals.counters[:0:-1])
     left = 0
     for rows in (_steps(recording, totals), _threads(recording, totals), _events(totals)):
         for name, values in rows[:_MAX_ROWS]:
@@ -76,7 +77,7 @@ def json_counters(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _add_row(table: Table, totals: CounterTotals, name: str, values: Values) -> None:
+def _add_row(table: ReportTable, totals: CounterTotals, name: str, values: Values) -> None:
     texts = (_value(counter, value) for counter, value in zip(totals.counters, values.tolist(), strict=True))
     table.add_row(NameCell(name), *texts)
 

@@ -1,25 +1,28 @@
-"""Devices in `otel-torchprof report`: how busy, with which kernels, and who waited for whom."""
+"""Devices in `otel-torchprof report`: how busy, with what work, and who waited for whom."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
 
 from otel_torchprof.analysis.device_use import DeviceUse, blocking_calls, device_uses
-from otel_torchprof.cli_text import NameCell, cell, duration, make_table
+from otel_torchprof.cli_table import ReportTable
+from otel_torchprof.cli_text import NameCell, cell, duration
 from otel_torchprof.metrics.device_work import DeviceWork
 from otel_torchprof.metrics.event_names import names_of, short_kernel_name
 from otel_torchprof.recording import EventKind, Recording
 
-_MAX_ROWS = 10  # of each kind; --json has them all
+_MAX_WAITS = 10  # --json has them all
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTotal:
-    """All runs of the kernels of one short name."""
+class WorkTotal:
+    """All work on devices of one short name."""
 
     name: str
     calls: int
@@ -35,7 +38,6 @@ def print_devices(console: Console, recording: Recording) -> None:
     console.print()
     for use in uses:
         console.print(cell(_sentence(use)))
-    _print_kernels(console, recording)
     _print_blocking(console, recording)
 
 
@@ -44,27 +46,70 @@ def json_devices(recording: Recording) -> dict[str, Any]:
     uses = device_uses(recording)
     if not uses:
         return {}
+    work = DeviceWork.of(recording)
     return {
         "devices": [{**asdict(use), "idle_ns": use.idle_ns} for use in uses],
-        "kernels": [asdict(total) for total in kernel_totals(recording)],
+        "kernels": [asdict(total) for total in work_totals(work.where(work.kind == EventKind.KERNEL))],
         "blocking_calls": [asdict(one) for one in blocking_calls(recording)],
     }
 
 
-def kernel_totals(recording: Recording) -> list[KernelTotal]:
-    """Kernels by short name, the longest in total first."""
-    work = DeviceWork.of(recording)
-    kernels = work.where(work.kind == EventKind.KERNEL)
-    name, names = names_of(recording, kernels.rows, short_kernel_name)
+def work_totals(work: DeviceWork) -> list[WorkTotal]:
+    """Kernels by short name, copies and fills by what they copy where; the longest in total first."""
+    is_kernel = work.kind == EventKind.KERNEL
+    totals = _totals_by_name(work.where(is_kernel), short_kernel_name)
+    totals += _totals_by_name(work.where(~is_kernel), str)
+    return sorted(totals, key=lambda total: (-total.total_ns, total.name))
+
+
+def _totals_by_name(work: DeviceWork, shorten: Callable[[str], str]) -> list[WorkTotal]:
+    name, names = names_of(work.recording, work.rows, shorten)
     calls = np.bincount(name, minlength=len(names))
     total_ns, longest_ns = np.zeros((2, len(names)), dtype=np.int64)
-    np.add.at(total_ns, name, kernels.duration_ns)
-    np.maximum.at(longest_ns, name, kernels.duration_ns)
-    totals = [
-        KernelTotal(*row)
-        for row in zip(names, calls.tolist(), total_ns.tolist(), longest_ns.tolist(), strict=True)
-    ]
-    return sorted(totals, key=lambda total: (-total.total_ns, total.name))
+    np.add.at(total_ns, name, work.duration_ns)
+    np.maximum.at(longest_ns, name, work.duration_ns)
+    columns = (names, calls.tolist(), total_ns.tolist(), longest_ns.tolist())
+    return [WorkTotal(*row) for row in zip(*columns, strict=True)]
+
+
+def print_work(console: Console, recording: Recording, steps: Collection[int] | None, limit: int) -> None:
+    """Prints kernels, copies and fills by name, at most `limit` (0 = all), and what share is of.
+
+    Args:
+        steps: numbers of the steps in which those begin that count; None = all do.
+    """
+    work = DeviceWork.of(recording)
+    if steps is not None:
+        work = work.where(_begins_in(recording, work, steps))
+    totals = work_totals(work)
+    if not totals:
+        return
+    whole_ns = sum(total.total_ns for total in totals)
+    table = ReportTable(
+        ("on devices",), ("calls", "total", "mean", "longest", "share"), spare=("longest", "mean")
+    )
+    for total in totals[:limit] if limit else totals:
+        table.add_row(
+            NameCell(total.name),
+            f"{total.calls:,}",
+            duration(total.total_ns),
+            duration(total.total_ns / total.calls),
+            duration(total.longest_ns),
+            f"{total.total_ns / whole_ns if whole_ns else 0.0:.1%}",
+        )
+    console.print()
+    console.print(table)
+    if limit and len(totals) > limit:
+        console.print(f"... {len(totals) - limit} more names (--limit 0 shows all)")
+    console.print(f"kernels, copies and fills: {len(work.rows):,}; share is of their {duration(whole_ns)}")
+
+
+def _begins_in(recording: Recording, work: DeviceWork, steps: Collection[int]) -> npt.NDArray[np.bool_]:
+    begins = np.zeros(len(work.rows), dtype=bool)
+    for step in recording.steps:
+        if step.number in steps:
+            begins |= (work.start_ns >= step.start_ns) & (work.start_ns < step.end_ns)
+    return begins
 
 
 def _sentence(use: DeviceUse) -> str:
@@ -73,7 +118,7 @@ def _sentence(use: DeviceUse) -> str:
     parts = [f"{_share(use.busy_ns, use)} busy ({work})", f"{_share(use.idle_ns, use)} idle"]
     if use.launched_kernels:
         late = (
-            f"{use.late_kernels:,} of {use.launched_kernels:,} kernels launched when their stream had run dry"
+            f"{use.late_kernels:,} of {use.launched_kernels:,} kernels launched when the device had run dry"
         )
         parts.append(f"{_share(use.launch_wait_ns, use)} waiting for launches ({late})")
     return f"device{number}: {', '.join(parts)} of {duration(use.span_ns)}"
@@ -83,31 +128,12 @@ def _share(part_ns: int, use: DeviceUse) -> str:
     return f"{part_ns / use.span_ns if use.span_ns else 0.0:.1%}"
 
 
-def _print_kernels(console: Console, recording: Recording) -> None:
-    totals = kernel_totals(recording)
-    if not totals:
-        return
-    whole_ns = sum(total.total_ns for total in totals)
-    table = make_table(("kernel",), ("calls", "total", "mean", "longest", "share"))
-    for total in totals[:_MAX_ROWS]:
-        table.add_row(
-            NameCell(total.name),
-            f"{total.calls:,}",
-            duration(total.total_ns),
-            duration(total.total_ns / total.calls),
-            duration(total.longest_ns),
-            f"{total.total_ns / whole_ns if whole_ns else 0.0:.1%}",
-        )
-    console.print(table)
-    _print_left(console, len(totals), "kernels")
-
-
 def _print_blocking(console: Console, recording: Recording) -> None:
     found = blocking_calls(recording)
     if not found:
         return
-    table = make_table(("waited for a device in", "called by"), ("calls", "total", "longest"))
-    for one in found[:_MAX_ROWS]:
+    table = ReportTable(("waited for a device in", "called by"), ("calls", "total", "longest"))
+    for one in found[:_MAX_WAITS]:
         table.add_row(
             NameCell(one.call),
             NameCell(one.caller),
@@ -117,9 +143,5 @@ def _print_blocking(console: Console, recording: Recording) -> None:
         )
     console.print()
     console.print(table)
-    _print_left(console, len(found), "waits")
-
-
-def _print_left(console: Console, rows: int, what: str) -> None:
-    if rows > _MAX_ROWS:
-        console.print(f"... {rows - _MAX_ROWS} more {what} (--json shows all)")
+    if len(found) > _MAX_WAITS:
+        console.print(f"... {len(found) - _MAX_WAITS} more waits (--json shows all)")

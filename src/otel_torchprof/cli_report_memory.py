@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from otel_torchprof.analysis.memory import DeviceMemory, LiveBlock, MemoryProfile, Share
-from otel_torchprof.cli_text import NameCell, cell, duration, make_table, size
+from otel_torchprof.cli_table import ReportTable
+from otel_torchprof.cli_text import NameCell, cell, duration, size
 from otel_torchprof.recording import Recording
 
 _MAX_ROWS = 8  # of each kind; --json has more
 _MAX_FRAMES = 3
+# Of `step (/home/me/project/train.py:7)` all but the last: `step (project/train.py:7)`.
+_FOLDERS = re.compile(r"\((?:[^()]*[/\\])?([^/\\()]+[/\\][^/\\()]+\.py:\d+)(?=\))")
 
 
 def print_memory(console: Console, recording: Recording) -> None:
@@ -44,15 +47,15 @@ def print_memory(console: Console, recording: Recording) -> None:
 
 
 def _innermost(name: str) -> str:
-    """The innermost frames of a stack, on one line."""
-    frames = name.split("\n")
+    """The innermost frames of a stack, on one line, with files by the end of their paths."""
+    frames = [_FOLDERS.sub(r"(\1", frame) for frame in name.split("\n")]
     return " < ".join(frames[:_MAX_FRAMES]) + (" < ..." if len(frames) > _MAX_FRAMES else "")
 
 
-def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> Table:
+def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> ReportTable:
     with_blocks = any(blocks is not None for _, blocks, _ in rows)
     numbers = (*(["blocks"] if with_blocks else []), "bytes", "share")
-    table = make_table((f"at the peak, by {heading}",), numbers)
+    table = ReportTable((f"at the peak, by {heading}",), numbers)
     for name, blocks, held in rows:
         share = held / whole_bytes if whole_bytes else 0.0
         counted = [f"{blocks or 0:,}"] if with_blocks else []
@@ -64,7 +67,7 @@ def _print_growth(console: Console, memory: DeviceMemory) -> None:
     growth = memory.growth
     if not growth.sites:
         return
-    table = make_table(
+    table = ReportTable(
         (f"rises over {growth.steps} steps, allocated in",), ("a step", "in use at the end", "blocks")
     )
     for site in growth.sites[:_MAX_ROWS]:

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from otel_torchprof.analysis.modules import ModuleRow
-from otel_torchprof.cli_text import NameCell, duration, make_table, size
+from otel_torchprof.cli_table import ReportTable
+from otel_torchprof.cli_text import NameCell, duration, size
 
 _INDENT = "  "
+# Of each column the value, which may be 0 or unknown, and how it is written.
+_COLUMNS: dict[str, tuple[Callable[[ModuleRow], int | None], Callable[[ModuleRow], str]]] = {
+    "calls": (lambda row: row.calls, lambda row: f"{row.calls:,}"),
+    "forward": (lambda row: row.forward_ns, lambda row: duration(row.forward_ns)),
+    "self": (lambda row: row.self_forward_ns, lambda row: duration(row.self_forward_ns)),
+    "backward": (lambda row: row.backward_ns, lambda row: duration(row.backward_ns)),
+    "device": (lambda row: row.device_ns, lambda row: duration(row.device_ns)),
+    "allocated": (lambda row: row.allocated_bytes, lambda row: size(row.allocated_bytes)),
+    "parameters": (
+        lambda row: row.parameter_count,
+        lambda row: "" if row.parameter_count is None else f"{row.parameter_count:,}",
+    ),
+}
+_SPARE = ("parameters", "allocated", "self", "backward")  # what a narrow terminal does not show
 
 
-def module_table(rows: Sequence[ModuleRow]) -> Table:
+def module_table(rows: Sequence[ModuleRow]) -> ReportTable:
     """A row for each module, those called within it below it; columns of zeros are left out."""
-    with_device = any(row.device_ns for row in rows)
-    with_memory = any(row.allocated_bytes for row in rows)
-    headings = ["calls", "forward", "self", "backward"]
-    headings += ["device"] if with_device else []
-    headings += ["allocated"] if with_memory else []
-    table = make_table(("module", "class"), (*headings, "parameters"))
+    columns = {
+        heading: text
+        for heading, (value, text) in _COLUMNS.items()
+        if heading == "calls" or any(map(value, rows))
+    }
+    table = ReportTable(("module", "class"), tuple(columns), spare=_SPARE)
     for row in rows:
         table.add_row(
             NameCell(_INDENT * row.depth + (row.path or ("(no path)" if row.depth else "(root)"))),
             NameCell(row.class_name),
-            f"{row.calls:,}",
-            duration(row.forward_ns),
-            duration(row.self_forward_ns),
-            duration(row.backward_ns),
-            *([duration(row.device_ns)] if with_device else []),
-            *([size(row.allocated_bytes)] if with_memory else []),
-            "" if row.parameter_count is None else f"{row.parameter_count:,}",
+            *(text(row) for text in columns.values()),
         )
     return table
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.cells import cell_len, set_cell_size
@@ -21,7 +21,9 @@ _PIPE_WIDTH = 4096
 # What a name keeps where nothing narrower asks for less: templates and stacks may have any length.
 _MAX_NAME_WIDTH = 1000
 _GAP = 2  # between the columns of a table
-_MIN_NAME_WIDTH = 16  # below this a name says nothing: a terminal wraps the line rather
+MIN_NAME_WIDTH = 16  # below this a name says nothing: a terminal wraps the line rather
+# The number of a line, as in `/home/me/train.py:7 in step` and `/home/me/train.py(7): step`.
+_SOURCE_LINE = re.compile(r"\.py[:(]\d")
 
 
 class OutputConsole(Console):
@@ -91,28 +93,32 @@ def shortened(text: str, width: int) -> str:
     return f"{set_cell_size(text, head)}…{set_cell_size(text[::-1], tail)[::-1]}"
 
 
+def shortened_name(name: str, width: int) -> str:
+    """As `shortened`, but a path in front loses folders first: its file and line tell more."""
+    line = _SOURCE_LINE.search(name)
+    folders = 0 if line is None else max(name.rfind(separator, 0, line.start()) for separator in "/\\") + 1
+    if not folders or " " in name[:folders] or cell_len(name) <= width:
+        return shortened(name, width)
+    if cell_len(name[folders:]) >= width:
+        return shortened(name[folders:], width)
+    return f"…{set_cell_size(name[::-1], width - 1)[::-1]}"
+
+
 class NameCell:
     """A name of any length in a table, as much of its two ends as there is room for."""
 
     def __init__(self, name: object) -> None:
         self._text = shortened(printable(str(name)), _MAX_NAME_WIDTH)
 
+    def __str__(self) -> str:
+        return self._text
+
     def __rich_measure__(self, _console: Console, _options: ConsoleOptions) -> Measurement:
         width = cell_len(self._text)
-        return Measurement(min(width, _MIN_NAME_WIDTH), width)
+        return Measurement(min(width, MIN_NAME_WIDTH), width)
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(shortened(self._text, options.max_width), no_wrap=True, overflow="crop")
-
-
-def make_table(names: Sequence[object], numbers: Sequence[object], *, title: str | None = None) -> Table:
-    """A table of columns with names, which give way where the terminal is narrow, and of whole numbers."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for heading in names:
-        table.add_column(cell(heading), overflow="fold", min_width=_MIN_NAME_WIDTH)
-    for heading in numbers:
-        table.add_column(cell(heading), justify="right", no_wrap=True)
-    return table
+        yield Text(shortened_name(self._text, options.max_width), no_wrap=True, overflow="crop")
 
 
 def duration(ns: float) -> str:

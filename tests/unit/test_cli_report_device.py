@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof.cli import main
+from otel_torchprof.recording import EventKind, RecordingBuilder, TrackKind
 from tests.support.device_programs import DeviceProgram
+from tests.support.terminals import terminal_lines
 
 
 @pytest.fixture
@@ -32,11 +34,72 @@ def test_a_terminal_shows_each_device_its_kernels_and_the_waits(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert (
         "device 0: 100.0% busy (kernels 90.0%, copies 10.0%), 0.0% idle, 0.0% waiting for launches "
-        "(1 of 2 kernels launched when their stream had run dry) of 100.000 us"
+        "(0 of 2 kernels launched when the device had run dry) of 100.000 us"
     ) in lines
-    assert "gemm 2 90.000 us 45.000 us 70.000 us 100.0%" in lines
+    start = lines.index("on devices calls total mean longest share")
+    assert lines[start : start + 4] == [
+        "on devices calls total mean longest share",
+        "gemm 2 90.000 us 45.000 us 70.000 us 90.0%",
+        "Memcpy DtoH (Device -> Pinned) 1 10.000 us 10.000 us 10.000 us 10.0%",
+        "kernels, copies and fills: 3; share is of their 100.000 us",
+    ]
     (wait,) = [line for line in lines if line.startswith("cudaStreamSynchronize aten::item 1 ")]
     assert wait
+
+
+def test_what_ran_on_threads_stands_alone_with_a_share_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = RecordingBuilder()
+    thread = builder.add_track("main", thread_id=1)
+    stream = builder.add_track("stream 7", TrackKind.STREAM, device=0)
+    builder.add_event("aten::mm", 0, 30_000, track=thread)
+    builder.add_event("ProfilerStep#1", 0, 40_000, track=thread, kind=EventKind.USER)
+    builder.add_event("ProfilerStep#1", 0, 90_000, track=stream, kind=EventKind.ANNOTATION)
+    builder.add_event("void gemm<float>(float*)", 10_000, 90_000, track=stream, kind=EventKind.KERNEL)
+    builder.finish().save(tmp_path / "run.tprof")
+    assert main(["report", str(tmp_path / "run.tprof")]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[:8] == [
+        "on threads calls total self mean share",
+        "aten::mm 1 30.000 us 30.000 us 30.000 us 75.0%",
+        "ProfilerStep 1 40.000 us 10.000 us 40.000 us 25.0%",
+        "2 events on threads; share is of their 40.000 us of self time",
+        "",
+        "on devices calls total mean longest share",
+        "gemm 1 80.000 us 80.000 us 80.000 us 100.0%",
+        "kernels, copies and fills: 1; share is of their 80.000 us",
+    ]
+    assert main(["report", str(tmp_path / "run.tprof"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    shares = {(row["name"], row["kind"]): row["self_share"] for row in rows}
+    assert shares["ProfilerStep", "user"] == 0.25
+    assert shares["ProfilerStep", "annotation"] == shares["void gemm<float>(float*)", "kernel"] == 1.0
+
+
+def test_work_of_chosen_steps_is_what_begins_in_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = DeviceProgram()
+    for name in ("first", "second"):
+        with program.step(), program.op("aten::mm"):
+            program.kernel(name, us=5)
+            program.runtime("cudaDeviceSynchronize")
+    program.finish().save(tmp_path / "run.tprof")
+    assert main(["report", str(tmp_path / "run.tprof"), "--step", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "second" in said
+    assert "first" not in said
+    assert "kernels, copies and fills: 1; share is of their 5.000 us" in said
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_terminal_has_room_for_every_line(
+    recording: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = terminal_lines(monkeypatch, width, ["report", str(recording)])
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith("cudaStreamSynchronize") for line in lines)
 
 
 def test_json_has_the_same_in_ns(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

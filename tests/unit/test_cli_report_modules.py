@@ -23,12 +23,12 @@ def test_the_table_follows_that_of_the_operators(tprof: str, capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     table = lines[lines.index("") + 1 :]
     assert [" ".join(line.split()) for line in table] == [
-        "module class calls forward self backward parameters",
-        "(root) Net 1 1.000 s 550.000 ms 0 ns",
-        "layers.0 Layer 1 150.000 ms 0 ns 0 ns 12,345",
-        "layers.0.part0 Part\\x1b[2J 1 150.000 ms 150.000 ms 0 ns",
-        "layers.1 Layer 1 300.000 ms 0 ns 0 ns",
-        "layers.1.part0 Part\\x1b[2J 1 300.000 ms 300.000 ms 0 ns",
+        "module class calls forward self parameters",
+        "(root) Net 1 1.000 s 550.000 ms",
+        "layers.0 Layer 1 150.000 ms 0 ns 12,345",
+        "layers.0.part0 Part\\x1b[2J 1 150.000 ms 150.000 ms",
+        "layers.1 Layer 1 300.000 ms 0 ns",
+        "layers.1.part0 Part\\x1b[2J 1 300.000 ms 300.000 ms",
     ]
     assert [len(line) - len(line.lstrip()) for line in table] == [0, 0, 2, 4, 2, 4]
 

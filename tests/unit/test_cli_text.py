@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
-import sys
 
 import pytest
 from hypothesis import given
@@ -13,16 +11,18 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from otel_torchprof.cli_table import ReportTable
 from otel_torchprof.cli_text import (
     NameCell,
     OutputConsole,
     cell,
     duration,
-    make_table,
     printable,
     shortened,
+    shortened_name,
     size,
 )
+from tests.support.terminals import lines_of, use_terminal
 
 
 @pytest.mark.parametrize(
@@ -120,27 +120,17 @@ def test_a_shortened_name_has_room(text: str, width: int) -> None:
 NAMES = ["void at::native::" + "elementwise_kernel<" * 20 + ">(int)", "aten::add"]
 
 
-class TerminalText(io.StringIO):
-    """What is written to a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 # The last is too narrow for the numbers: no column is cut.
 @pytest.mark.parametrize(("width", "line_width"), [(200, 200), (80, 80), (60, 60), (20, 46)])
 def test_in_a_terminal_names_give_way_and_numbers_do_not(
     width: int, line_width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal = TerminalText()
-    monkeypatch.setattr(sys, "stdout", terminal)
-    for name, value in {"COLUMNS": str(width), "TERM": "xterm", "NO_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-    table = make_table(("name",), ("calls", "total", "self"))
+    terminal = use_terminal(monkeypatch, width)
+    table = ReportTable(("name",), ("calls", "total", "self"))
     for name in NAMES:
         table.add_row(NameCell(name), "1,000", "123.456 ms", "12.345 ms")
     OutputConsole().print(table)
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+    lines = lines_of(terminal)
     assert len(lines) == 3
     assert max(map(len, lines)) == line_width
     assert lines[1].startswith("void at:")
@@ -150,10 +140,48 @@ def test_in_a_terminal_names_give_way_and_numbers_do_not(
 
 
 def test_a_pipe_gets_names_whole_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    table = make_table(("name",), ("calls",))
+    table = ReportTable(("name",), ("calls",))
     for name in (*NAMES, "a" * 100_000):
         table.add_row(NameCell(name), "1")
     OutputConsole().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split("  ")[0] == NAMES[0]
     assert max(map(len, lines)) < 1100
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "shown"),
+    [
+        ("/home/me/project/train.py:7 in step", 40, "/home/me/project/train.py:7 in step"),
+        ("/home/me/project/train.py:7 in step", 30, "…me/project/train.py:7 in step"),
+        ("/home/me/project/train.py(7): step", 19, "…/train.py(7): step"),
+        ("C:\\project\\train.py(7): step", 19, "…\\train.py(7): step"),
+        ("/home/me/project/train.py:7 in a_long_name", 18, "train.py:…ong_name"),
+        ("train.py(7): a_step_with_a_name", 20, "train.py(7…th_a_name"),
+        ("void kernel<at::native::add>(int)", 20, "void kerne…add>(int)"),
+    ],
+)
+def test_a_path_gives_up_folders_before_its_file_and_line(name: str, width: int, shown: str) -> None:
+    assert shortened_name(name, width) == shown
+    assert cell_len(shown) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "headings", "left_out"),
+    [
+        (80, "name calls total self mean", ""),
+        (64, "name calls total self", "mean"),
+        (50, "name calls self", "mean, total"),
+    ],
+)
+def test_a_narrow_terminal_does_without_some_columns_and_says_so(
+    width: int, headings: str, left_out: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = use_terminal(monkeypatch, width)
+    table = ReportTable(("name",), ("calls", "total", "self", "mean"), spare=("mean", "total"))
+    table.add_row(NameCell(NAMES[0]), "1,000", "123.456 ms", "12.345 ms", "123.456 us")
+    OutputConsole().print(table)
+    lines = lines_of(terminal)
+    assert " ".join(lines[0].split()) == headings
+    assert lines[2:] == ([f"(left out for want of room: {left_out})"] if left_out else [])
+    assert max(map(len, lines)) <= width

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.launches import WORK_KINDS
 from otel_torchprof.analysis.profiler_windows import is_profiler_window
 from otel_torchprof.errors import UnknownStepError
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
@@ -19,6 +21,21 @@ _STEP_MARK = "ProfilerStep"
 _NUMBERED_STEP = re.compile(r"(ProfilerStep)#\d+")
 
 Shapes = tuple["tuple[int, ...] | Shapes", ...]
+
+
+class Side(Enum):
+    """Where events of a kind ran: times of one side say nothing of those of another."""
+
+    THREADS = "threads"
+    DEVICES = "work on devices"
+    MARKS = "marks over work on devices: where user scopes and waits were there"
+
+
+def side_of(kind: EventKind) -> Side:
+    """The side of events of a kind."""
+    if kind in WORK_KINDS:
+        return Side.DEVICES
+    return Side.MARKS if kind in (EventKind.ANNOTATION, EventKind.SYNC) else Side.THREADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +50,17 @@ class AveragesRow:
     total_ns: int  # a call inside a call of the same group adds nothing
     self_ns: int
     mean_ns: float  # total_ns / calls
-    self_share: float  # of the self time of all groups, 0 to 1
+    self_share: float  # of the self time of all groups of its side, 0 to 1
     # Allocated minus freed, counted as the times are; None where the recording has no memory.
     host_bytes: int | None = None
     self_host_bytes: int | None = None
     device_bytes: int | None = None
     self_device_bytes: int | None = None
+
+    @property
+    def side(self) -> Side:
+        """Where its events ran."""
+        return side_of(self.kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +123,10 @@ def averages(
         np.flatnonzero(~is_profiler_window(kind)).tolist(),
         key=lambda group: (-int(self_ns[group]), names[group], int(kind[group])),
     )
-    whole_self_ns = sum(self_ns[order].tolist())
+    sides = {group: side_of(EventKind(int(kind[group]))) for group in order}
+    whole_self_ns = dict.fromkeys(Side, 0)
+    for group, side in sides.items():
+        whole_self_ns[side] += int(self_ns[group])
     rows = [
         AveragesRow(
             name=names[group],
@@ -112,7 +137,7 @@ def averages(
             total_ns=int(total_ns[group]),
             self_ns=int(self_ns[group]),
             mean_ns=int(total_ns[group]) / int(calls[group]),
-            self_share=int(self_ns[group]) / whole_self_ns if whole_self_ns else 0.0,
+            self_share=int(self_ns[group]) / (whole_self_ns[sides[group]] or 1),
             **_memory_fields(memory, group),
         )
         for group in order

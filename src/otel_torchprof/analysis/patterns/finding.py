@@ -72,10 +72,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A pattern that was not looked for."""
+    """A pattern that was not looked for.
+
+    Attributes:
+        needs: what the recording lacks for it; empty where it failed, which `reason` says.
+    """
 
     pattern: str
     reason: str
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = Non
         looked_for[pattern.name] = pattern
         missing = pattern.missing(view)
         if missing:
-            needs = ", ".join(need.value for need in missing)
-            not_checked.append(NotChecked(pattern.name, f"needs {needs}"))
+            needs = tuple(need.value for need in missing)
+            not_checked.append(NotChecked(pattern.name, f"needs {', '.join(needs)}", needs))
         elif len(recording):
             found += _findings(view, pattern)
     for point in installed_patterns() if patterns is None else ():

@@ -17,7 +17,7 @@ class Need(Enum):
     STACKS = "Python calls (with_stack)"
     MODULES = "calls of modules (with_modules)"
     MEMORY = "memory (profile_memory)"
-    TENSORS = "which tensors ops were given (record_shapes and profile_memory of a recording of our own)"
+    TENSORS = "tensors by identity (record_shapes and profile_memory, in .tprof)"
     DEVICE = "work on a device (CUDA or ROCm activity)"
     STEPS = "steps"
 
