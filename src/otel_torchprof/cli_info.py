@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,7 +92,13 @@ def _count_kinds(recording: Recording) -> dict[str, int]:
 def _tracks(recording: Recording) -> list[dict[str, Any]]:
     counts = np.bincount(recording.events.track, minlength=len(recording.tracks))
     return [
-        {"name": track.name, "kind": track.kind.name.lower(), "id": track.thread_id, "events": int(count)}
+        {
+            "name": track.name,
+            "kind": track.kind.name.lower(),
+            "id": track.thread_id,
+            "process_id": track.process_id,
+            "events": int(count),
+        }
         for track, count in zip(recording.tracks, counts, strict=True)
     ]
 
@@ -114,21 +120,33 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
     for name, value in summary.items():
         grid.add_row(NameCell(name), cell(shortened(str(value), _MAX_VALUE)))
     console.print(grid)
-    _print_table(
-        console,
-        "tracks",
-        [(track["name"], track["kind"], track["id"], f"{track['events']:,}") for track in facts["tracks"]],
-        ("name", "kind", "id", "events"),
-    )
+    _print_tracks(console, facts["tracks"])
     _print_table(
         console,
         "steps",
+        len(facts["steps"]),
         [
             (step["number"], step["phase"], duration(step["end_ns"] - step["start_ns"]), step_flags(step))
             for step in facts["steps"]
         ],
         ("number", "phase", "lasted", ""),
     )
+
+
+def _print_tracks(console: OutputConsole, tracks: Sequence[Mapping[str, Any]]) -> None:
+    """Those with the most events first; one line for all of one name, as the traces of a service are."""
+    events: dict[tuple[Any, ...], list[int]] = {}
+    for track in tracks:
+        key = (track["name"], track["kind"], track["id"], track["process_id"])
+        events.setdefault(key, []).append(track["events"])
+    has_processes = len({track["process_id"] for track in tracks}) > 1
+    rows: list[tuple[object, ...]] = []
+    for (name, kind, number, process), counts in sorted(events.items(), key=lambda item: -sum(item[1])):
+        more = f" ({len(counts):,} tracks)" if len(counts) > 1 else ""
+        whose = (process,) if has_processes else ()
+        rows.append((f"{name}{more}", kind, number, *whose, f"{sum(counts):,}"))
+    headings = ("name", "kind", "id", *(("process",) if has_processes else ()), "events")
+    _print_table(console, "tracks", len(tracks), rows, headings)
 
 
 def _short_metadata(metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -141,14 +159,18 @@ def _short_metadata(metadata: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _print_table(
-    console: OutputConsole, title: str, rows: list[tuple[object, ...]], headings: tuple[str, ...]
+    console: OutputConsole,
+    title: str,
+    count: int,
+    rows: Sequence[tuple[object, ...]],
+    headings: Sequence[str],
 ) -> None:
     console.print()
     if not rows:
         console.print(f"no {title}")
         return
     table = Table(
-        title=f"{len(rows)} {title if len(rows) != 1 else title.removesuffix('s')}",
+        title=f"{count:,} {title if count != 1 else title.removesuffix('s')}",
         title_justify="left",
         box=None,
         pad_edge=False,

@@ -32,6 +32,7 @@ _DEFAULT_PROTOCOL = "http/protobuf"
 # Small enough that spans arrive about when they ended.
 _REALTIME_REQUEST_SPANS = 512
 _BYTES_PER_SPAN = 1000  # as the default budget has them
+_SIGNAL_PATH = re.compile(r"/v1/(?:traces|metrics)/?$")
 
 
 def add_to(commands: Commands) -> None:
@@ -68,7 +69,8 @@ def add_to(commands: Commands) -> None:
 def _url(text: str) -> str:
     if not re.match(r"https?://[^/]", text, re.IGNORECASE):
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL like http://localhost:4318")
-    return text
+    # The path of a signal is added to what is typed, which so may have it or not.
+    return _SIGNAL_PATH.sub("", text)
 
 
 def _count(text: str) -> int:
@@ -128,7 +130,11 @@ def _failure(outcome: Outcome, endpoint: str) -> str:
     """One line: what was lost, why, and what to change of what was typed."""
     lost = f"{outcome.spans - outcome.delivered:,} of {outcome.spans:,} spans were not taken by {endpoint}"
     way_out = "; is a server running there? --endpoint says where to send" if outcome.unreachable else ""
-    return f"{lost}: {outcome.reason or 'rejected'}: {outcome.cause or 'no reason given'}{way_out}"
+    reason = outcome.reason or "rejected"
+    cause = outcome.cause or "the server gave no reason"
+    if cause.lower().startswith(f"{reason}: "):  # as gRPC says it itself
+        cause = cause[len(reason) + 2 :]
+    return f"{lost}: {reason}: {cause}{way_out}"
 
 
 def _send(recording: Recording, options: argparse.Namespace) -> Outcome:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof import cli
-from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase
+from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase, TrackKind
 from otel_torchprof.version import __version__
 from tests.support.privileges import bound_by_permissions
 
@@ -50,12 +50,12 @@ def test_report_shows_each_name_once_by_self_time(tprof: Path, capsys: pytest.Ca
     assert lines == [
         "1 step: 3 (10.000 us)",
         "",
-        "name calls total self mean share",
+        "on threads calls total self mean share",
         "train 1 10.000 us 5.000 us 10.000 us 47.6%",
         "aten::add 2 5.000 us 3.500 us 2.500 us 33.3%",
         "aten::mul 1 1.500 us 1.500 us 1.500 us 14.3%",
         "[red]evil\\x1b[2J\\x0a 1 500 ns 500 ns 500 ns 4.8%",
-        "5 events, 10.500 us of self time",
+        "5 events on threads; share is of their 10.500 us of self time",
     ]
 
 
@@ -73,6 +73,39 @@ def test_report_sorts_and_limits(
 ) -> None:
     assert cli.main(["report", str(tprof), "--sort", sort, "--limit", "3", "--json"]) == 0
     assert [row["name"] for row in json.loads(capsys.readouterr().out)["rows"]] == names
+
+
+@pytest.mark.parametrize(("sort", "kind"), [("memory", "memory"), ("device-memory", "device memory")])
+def test_report_does_not_sort_by_memory_that_was_not_recorded(
+    tprof: Path, sort: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["report", str(tprof), "--sort", sort]) == 2
+    said = f"--sort {sort}: the recording has no {kind} of operators; profile_memory records it"
+    assert capsys.readouterr() == ("", f"otel-torchprof: {said}\n")
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["-o", "page.html"]])
+def test_report_of_nothing_says_so(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    RecordingBuilder().finish().save(tmp_path / "empty.tprof")
+    assert cli.main(["report", "empty.tprof", *options]) == 2
+    said = "otel-torchprof: empty.tprof holds no events: nothing was recorded into it\n"
+    assert capsys.readouterr() == ("", said)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_report_of_a_recording_cut_before_its_events_says_what_is_missing(
+    tprof: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = tprof.read_bytes()
+    tprof.write_bytes(whole[: 16 * 1024])
+    assert cli.main(["report", str(tprof)]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"otel-torchprof: {tprof} holds no events: what could not be read: ")
+    assert "file_cut_off" in said
+    assert cli.main(["info", str(tprof)]) == 0
 
 
 def test_report_says_how_much_the_limit_left_out(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,6 +216,28 @@ def test_info_shows_tracks_and_steps(tprof: Path, capsys: pytest.CaptureFixture[
     assert "dropped none" in lines
 
 
+def test_info_shows_tracks_of_one_name_together_and_whose_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    builder = RecordingBuilder()
+    for _ in range(3):  # as the traces of one service in an OTLP file are
+        builder.add_event("GET /", 0, 10, track=builder.add_track("shop", TrackKind.OTHER))
+    for process_id in (7, 8):
+        track = builder.add_track("MainThread", process_id=process_id, thread_id=process_id)
+        for _ in range(process_id):
+            builder.add_event("aten::add", 0, 10, track=track)
+    builder.finish().save(tmp_path / "a.tprof")
+    assert cli.main(["info", str(tmp_path / "a.tprof")]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    start = lines.index("5 tracks")
+    assert lines[start + 1 : start + 5] == [
+        "name kind id process events",
+        "MainThread thread 8 8 8",
+        "MainThread thread 7 7 7",
+        "shop (3 tracks) other 0 0 3",
+    ]
+
+
 def test_info_as_json(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info", str(tprof), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -197,7 +252,8 @@ def test_info_as_json(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "unfinished": False,
         }
     ]
-    assert facts["tracks"][1] == {"name": "worker", "kind": "thread", "id": 78, "events": 1}
+    worker = {"name": "worker", "kind": "thread", "id": 78, "process_id": 77, "events": 1}
+    assert facts["tracks"][1] == worker
     assert facts["events_by_kind"] == {"op": 4, "user": 1}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from http.client import BadStatusLine
 from typing import Any, ClassVar
@@ -45,6 +46,8 @@ from otel_torchprof.telemetry.send_result import (
 _GZIP_WBITS = 31
 _MAX_ANSWER_BYTES = 64 * 1024
 _READ_BYTES = 16 * 1024
+# What urllib3 puts before a cause: `<...HTTPConnection object at 0x7f>: ` or `HTTPConnection(host=...): `.
+_REPRESENTATION = re.compile(r"^(?:.*>|HTTPS?Connection\([^)]*\)): ", re.DOTALL)
 _IF_GRPC = "if that port takes gRPC, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or port 4318"
 
 
@@ -247,8 +250,8 @@ def _cause(error: Exception) -> str:
     """What went wrong, without the object representations that urllib3 puts before it."""
     if isinstance(error, ProtocolError):
         return f"{_broken_connection(error)}; {_IF_GRPC}"
-    text = str(error)
-    return text.rpartition(">: ")[2] or type(error).__name__
+    text = _REPRESENTATION.sub("", str(error))
+    return text or type(error).__name__
 
 
 def _broken_connection(error: ProtocolError) -> str:
