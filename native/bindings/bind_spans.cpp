@@ -173,7 +173,7 @@ nb::list stats(const SpanPlan& plan) {
   for (std::size_t i = 0; i < plan.roots.size(); ++i) {
     const TraceStats& trace = plan.stats[i];
     list.append(nb::make_tuple(python_trace_id(plan.roots[i].self.trace), plan.roots[i].self.span,
-                               trace.spans, trace.folded, trace.size_bytes));
+                               trace.spans, trace.folded, trace.size_bytes, trace.device_ns));
   }
   return list;
 }

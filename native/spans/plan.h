@@ -143,6 +143,7 @@ struct TraceStats {
   std::uint64_t spans = 0;
   std::uint64_t folded = 0;
   std::uint64_t size_bytes = 0;  // at most, on the wire; 0 when no bound on bytes was asked for
+  std::int64_t device_ns = 0;    // of kernels, copies and memsets, folded or not
 };
 
 // Refers to the Recording it was made from.

@@ -118,6 +118,7 @@ void PlanBuilder::add_trace(std::uint32_t root_index) {
   span.track = PlannedSpan::kNone;
   span.partial = placement.partial[root_index] != 0;
   if (root.is_external) --plan_.stats[root_index].spans;
+  plan_.stats[root_index].device_ns = in_.work.device_ns[placement.root_node(root_index)];
   if (root.step >= 0) {
     const Step& step = in_.recording.steps[static_cast<std::size_t>(root.step)];
     span.track = step.track;

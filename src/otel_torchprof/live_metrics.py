@@ -100,6 +100,11 @@ class LiveMetrics:
         """What counting ops has taken so far."""
         return self._ops.cost_ns
 
+    @property
+    def counted_ops(self) -> int:
+        """Ops counted so far."""
+        return self._ops.counted
+
     def start(self, torch: ModuleType, number: int) -> None:
         """Count all but ops from now on, inside step `number`."""
         self.steps.step_began(number)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.config import Mode, Settings, StepRule
+from otel_torchprof.end_of_program import say_that_it_was_too_short, say_that_no_step_ended
 from otel_torchprof.live_metrics import LiveMetrics
+from otel_torchprof.missing_steps import MissingSteps, say_that_steps_are_missing
 from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
 from otel_torchprof.periodic_check import PeriodicCheck
 from otel_torchprof.rank_share import SharedSchedule
@@ -22,11 +24,12 @@ from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks
 from otel_torchprof.recorder.process_role import is_multiprocessing_child
 from otel_torchprof.recorder.recording_path import recording_path
+from otel_torchprof.recorder.step_calls import StepCalls
 from otel_torchprof.recorder.steps import StepSource, StepTracker, process_steps
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
 from otel_torchprof.recorder.window import EVENT_COST_NS, StepContext, Window, WindowController
 from otel_torchprof.semconv_metrics import TRIPPED
-from otel_torchprof.telemetry.batch import Batch
+from otel_torchprof.telemetry.batch import Batch, BatchMistake
 from otel_torchprof.telemetry.work_time import work_time
 
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ class Runtime:
         self._torch: ModuleType | None = None
         self._cancel_import: Callable[[], None] | None = None
         self._first_step: int | None = None
+        self._has_stepped = False
         self._shut_down = False
         self._records = False
         self._counts = False
@@ -118,7 +122,9 @@ class Runtime:
             make_ready=_make_ready,
             recording_path=self._recording_path if settings.recording_dir is not None else None,
         )
+        self._step_calls = StepCalls(lambda: self._windows.capture)
         self._observes_calls = False
+        self._missing_steps = self._watch_for_steps()
         self._guard = OverheadGuard(settings.max_overhead, self._cost_ns, clock_ns=clock_ns)
         self._checks = PeriodicCheck(self.check)
 
@@ -172,6 +178,8 @@ class Runtime:
         is_over = self._guard.is_over()
         self._calls.check()
         self._follow_call_schedule()
+        if self._records and self._missing_steps.are_noticed():
+            say_that_steps_are_missing()
         with self._lock:
             if self._shut_down:
                 return
@@ -187,8 +195,15 @@ class Runtime:
     def batch(self, requests: Iterable[Any], weights: Sequence[float]) -> AbstractContextManager[None]:
         """What `otel_torchprof.batch` returns."""
         if self._records:
+            # Where there are steps, what the batch runs is in their recordings: it must not be sent twice.
+            recorder = self._step_calls if self._has_stepped else self._calls
             with failures.guard("a batch was not recorded"):
-                return Batch(requests, weights, self._calls, self._sink.call_contexts)
+                try:
+                    return Batch(
+                        requests, weights, recorder, self._sink.call_contexts, self._sink.batch_shares
+                    )
+                except BatchMistake as mistake:
+                    failures.report(f"a batch was not recorded, because of {mistake.what}", mistake)
         return nullcontext()
 
     def shutdown(self, timeout_s: float) -> bool:
@@ -208,7 +223,7 @@ class Runtime:
                     self._cancel_import()
                 self._windows.close(timeout_s)
                 self._end_calls(timeout_s)
-                self._say_when_no_step_ended()
+                self._say_why_nothing_was_recorded()
                 self._remove_hooks()
                 self.metrics.pause()
         sent = self._sink.shutdown(max(deadline_s - for_metrics_s - time.monotonic(), 0.0))
@@ -220,14 +235,16 @@ class Runtime:
         self._lock = threading.RLock()
         if not self._shut_down:
             self._first_step = None
+            self._has_stepped = False
             self._windows.start_over(self._make_schedule())
-            self._calls.start_over(self._make_schedule())
             self.metrics.start_over_in_child()
             self._is_tripped = False
+            self._missing_steps = self._watch_for_steps()
             self._guard.start_over_in_child()
             self._checks = PeriodicCheck(self.check)
             self._counts = False
             self._waits_for_step = True
+            self._begin_calls()
 
     def _torch_imported(self, torch: ModuleType) -> None:
         from otel_torchprof.telemetry.resource import program_name
@@ -299,14 +316,30 @@ class Runtime:
             self.metrics.pause_ops()
 
     def _begin_windows(self) -> None:
-        self._calls.start_over(self._make_schedule())
+        self._begin_calls()
         if self.settings.step is StepRule.MODULE:
-            self._observe_calls(True)
             return
         self._windows.start_over(self._make_schedule())
         if not self._waits_for_step:
             self._first_step = self._tracker.begin()
             self._windows.begin(self._first_step)
+
+    def _begin_calls(self) -> None:
+        self._calls.start_over(
+            self._make_schedule(), at_first_call=self._take_part if self._waits_for_step else None
+        )
+        if self._records and self.settings.step is StepRule.MODULE:
+            self._observe_calls(True)
+
+    def _take_part(self) -> None:
+        """A process that may only load data calls a model: as good as a step, unless it does load data."""
+        with self._lock:
+            if self._torch is not None and self._torch.utils.data.get_worker_info() is not None:
+                self._records = False
+                self._end_calls(_SWITCH_TIMEOUT_S)
+            else:
+                self._waits_for_step = False
+                self._follow_mode()
 
     def _follow_call_schedule(self) -> None:
         """Be told of calls of modules only while one may be wanted: it costs every call a little."""
@@ -330,6 +363,7 @@ class Runtime:
         self._calls.close(timeout_s)
 
     def _on_step(self, number: int, links: bytes) -> None:
+        self._has_stepped = True
         if self._waits_for_step:
             with self._lock:
                 self._waits_for_step = False
@@ -367,18 +401,22 @@ class Runtime:
             self._wanted_mode.value,
         )
 
-    def _say_when_no_step_ended(self) -> None:
-        """A program that was to call step() has a fault then; any other may just not train."""
-        if self._first_step is None or self._tracker.current > self._first_step:
-            return
-        if self.settings.step is StepRule.MODULE:
-            return
-        is_explicit = self.settings.step is StepRule.EXPLICIT
-        _logger.log(
-            logging.WARNING if is_explicit else logging.INFO,
-            "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends%s",
-            ", which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program" if is_explicit else "",
+    def _watch_for_steps(self) -> MissingSteps:
+        has_calls = self.settings.step is StepRule.MODULE  # in the place of steps
+        return MissingSteps(
+            lambda: self.metrics.counted_ops,
+            lambda: has_calls or self._has_stepped or self._tracker.backwards > 0,
         )
+
+    def _say_why_nothing_was_recorded(self) -> None:
+        if self._first_step is None or self.settings.step is StepRule.MODULE:
+            return
+        steps = self._tracker.current - self._first_step
+        is_mine = self.settings.span_ranks.includes(self._sink.identity, 0)
+        if not steps:
+            say_that_no_step_ended(self.settings, ran_ops=self.metrics.counted_ops > 0)
+        elif self._records and is_mine and not self._windows.recorded:
+            say_that_it_was_too_short(self.settings, steps)
 
     def _make_schedule(self) -> Schedule:
         share = self.settings.span_ranks

@@ -35,6 +35,12 @@ SPAN_KINDS = (
         "the op that made it, else the step",
         "none",
     ),
+    SpanKind(
+        "request that was answered in a batch with work on a device",
+        "`torch.batch.share`",
+        "the request's span",
+        "the batch",
+    ),
     SpanKind("device lane", "`cuda:0 stream 7`", "the step", "none"),
     SpanKind(
         "kernel, copy, memset",

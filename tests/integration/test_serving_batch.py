@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
+import torch
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, Span, TracerProvider
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_torchprof import batch
+from otel_torchprof import batch, step
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.semconv_batch import BATCH_ATTRIBUTES
@@ -69,7 +71,7 @@ def test_a_batch_is_linked_to_its_requests_and_shared_among_them(
     events = [event for request in requests for event in events_of(request)]
     assert len(events) == REQUESTS
     for event in events:
-        assert event.keys() == {attribute.name for attribute in BATCH_ATTRIBUTES}
+        assert event.keys() == {one.name for one in BATCH_ATTRIBUTES if "device_time" not in one.name}
         assert event["torch.batch.trace_id"] == trace.format_trace_id(root.context.trace_id)
         assert event["torch.batch.span_id"] == trace.format_span_id(root.context.span_id)
         assert event["torch.batch.size"] == REQUESTS
@@ -173,17 +175,74 @@ def test_a_batch_that_the_schedule_leaves_out_changes_nothing(instrumentor: Torc
     assert events_of(request) == []
 
 
-@pytest.mark.parametrize("weights", [[1.0], [1.0, -1.0], [0.0, 0.0], [float("nan"), 1.0]])
-def test_weights_that_are_no_parts_are_reported(
-    weights: list[float],
+NO_RECORD = "a batch was not recorded, because of"
+
+
+@pytest.mark.parametrize(
+    ("requests", "weights", "reason", "way_out"),
+    [
+        ([None, None], [1.0], "the number of weights", "1 for 2 requests: give one for each, or none"),
+        ([None, None], [1.0, -1.0], "the weights", "none negative"),
+        ([None, None], [0.0, 0.0], "the weights", "not all 0"),
+        ([None, None], [float("nan"), 1.0], "the weights", "numbers such as tokens"),
+        ([None, None], ["many", "few"], "the weights", "numbers such as tokens"),
+        (None, (), "the requests", "_Span is no list of requests: write batch([request])"),
+        (7, (), "the requests", "int is no list of requests"),
+        ([{"traceparent": "00-1-1-01"}], (), "a request", "dict is none: pass what trace.get_current_span()"),
+    ],
+)
+def test_each_mistake_has_a_line_with_the_way_out(
+    requests: Any,
+    weights: Any,
+    reason: str,
+    way_out: str,
     exporter: InMemorySpanExporter,
     instrumentor: TorchprofInstrumentor,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = failures.count("a batch was not recorded")
-    with batch(start_requests(2), weights=weights):
-        Repeated()(1)
-    assert failures.count("a batch was not recorded") == before + 1
+    monkeypatch.setattr(failures, "_counts", Counter())
+    (request,) = start_requests(1)
+    if requests is None:
+        requests = request
+    elif isinstance(requests, list):
+        requests = [one or request for one in requests]
+    for _ in range(2):
+        with batch(requests, weights=weights):
+            Repeated()(1)
+    assert failures.count(f"{NO_RECORD} {reason}") == 2
+    (line,) = [record.getMessage() for record in caplog.records if NO_RECORD in record.getMessage()]
+    assert f"{NO_RECORD} {reason}: " in line
+    assert way_out in line
+
+
+def test_in_a_program_with_steps_a_batch_is_sent_once(instrumentor: TorchprofInstrumentor) -> None:
+    """Its ops are in the recording of the step, and there in the trace of the batch."""
+    exporter = InMemorySpanExporter()
+    instrumentor.instrument(
+        mode="trace", schedule="skip_first=1", span_exporter=exporter, tracer_provider=TracerProvider()
+    )
+    model = Repeated().eval()
+    requests = start_requests(2)
+    with torch.inference_mode():
+        for times in (50, 60):
+            with batch(requests):
+                model(times)
+            torch.ones(3).cos()
+            step()
+    instrumentor.uninstrument()
+    spans = exporter.get_finished_spans()
+    (root,) = (one for one in spans if one.name == "torch.batch")
+    recorded_step = next(one for one in spans if one.name == "torch.step")
+    assert root.context is not None
+    assert recorded_step.context is not None
+    by_trace = ops_by_trace(spans)
+    assert by_trace[root.context.trace_id] == ops_of_a_call(60)
+    assert by_trace[recorded_step.context.trace_id]["aten::cos"] == 1
+    assert "aten::sin" not in by_trace[recorded_step.context.trace_id]
+    assert len({(one.context.trace_id, one.context.span_id) for one in spans if one.context}) == len(spans)
+    assert [len(events_of(request)) for request in requests] == [1, 1]
+    assert events_of(requests[0])[0]["torch.batch.span_id"] == trace.format_span_id(root.context.span_id)
 
 
 def test_uninstrumented_it_does_nothing() -> None:

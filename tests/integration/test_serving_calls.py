@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,54 @@ def test_ops_stand_under_the_request(server: Server) -> None:
     assert model.parent.span_id == request.get_span_context().span_id
     assert ops_by_trace(of_request)[trace_of(request)] == ops_of_a_call(3)
     assert not any(one.name in ("torch.step", "torch.capture", "aten::cos") for one in spans)
+
+
+@pytest.mark.parametrize("scope", [span, torch.profiler.record_function])
+def test_a_scope_outside_of_calls_belongs_to_its_request(
+    scope: Callable[[str], AbstractContextManager[object]], server: Server
+) -> None:
+    before = vars(torch.profiler.record_function)["__enter__"]
+    with server.tracer.start_as_current_span("request") as request:
+        server.infer(1)
+        with scope("prepare"):
+            torch.ones(3).cos()
+    with server.tracer.start_as_current_span("another"), scope("too late"):  # which has no recorded call
+        torch.ones(3).tan()
+    spans = server.sent()
+    (prepare,) = (one for one in spans if one.name == "prepare")
+    assert prepare.parent is not None
+    assert prepare.parent.span_id == request.get_span_context().span_id
+    (cos,) = (one for one in spans if one.name == "aten::cos")
+    assert cos.parent is not None
+    assert prepare.context is not None
+    assert (cos.parent.trace_id, cos.parent.span_id) == (trace_of(request), prepare.context.span_id)
+    assert not any(one.name in {"too late", "aten::tan"} for one in spans)
+    assert vars(torch.profiler.record_function)["__enter__"] is before
+
+
+def scoped(x: torch.Tensor) -> torch.Tensor:
+    with torch.autograd.profiler.record_function("prepare"):
+        return x.cos()
+
+
+@pytest.mark.usefixtures("compiled")
+def test_scopes_are_scripted_and_compiled_while_they_are_observed(server: Server) -> None:
+    graphs = 0
+
+    def backend(graph: torch.fx.GraphModule, inputs: object) -> Any:
+        nonlocal graphs
+        graphs += 1
+        return graph.forward
+
+    x = torch.ones(3)
+    with server.tracer.start_as_current_span("request"):
+        server.infer(1)
+        scripted = torch.jit.script(scoped)
+        compiled = torch.compile(scoped, backend=backend, fullgraph=True)
+        results = [scripted(x), compiled(x)]
+    server.sent()
+    assert all(torch.equal(result, x.cos()) for result in [*results, scripted(x), compiled(x)])
+    assert graphs == 1
 
 
 def test_a_call_outside_any_span_is_a_trace_of_its_own(server: Server) -> None:

@@ -265,8 +265,8 @@ class SpanPlan:
         max_request_bytes: int,
         max_request_spans: int,
     ) -> OtlpRequestStream: ...
-    # trace id, span id, spans, folded events, largest size in bytes
-    def stats(self) -> list[tuple[int, int, int, int, int]]: ...
+    # trace id, span id, spans, folded events, largest size in bytes, ns of device time
+    def stats(self) -> list[tuple[int, int, int, int, int, int]]: ...
 
 # payload, spans, stripped spans
 class OtlpRequestStream:
@@ -509,6 +509,15 @@ def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dic
     cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known, as
     before CUDA starts); "subscriber", who else profiles, where `try_subscribe` asks and no capture records.
     """
+
+def bound_recordings(limit_bytes: int) -> None:
+    """Bounds the memory that all recordings of this process bring in together; each has 256 KiB all the same.
+
+    What does not fit is dropped and counted as `memory_limit`.
+    """
+
+def memory_of_recordings() -> int:
+    """Bytes that the recordings of this process have now, those that have stopped included."""
 
 def core_table_address() -> int:
     """Address of the table of functions that a torch bridge calls."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from otel_torchprof._native import core
 from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.schedule import ProfilerAction, Schedule
+from otel_torchprof.recorder.scope_observer import forget_scopes, observe_scopes
 from otel_torchprof.recorder.sources.modules import is_in_module_call
 from otel_torchprof.recorder.window import StepCapture, Window
 from otel_torchprof.recorder.window_capture import start_capture
@@ -62,15 +62,9 @@ class CallPlacer(Protocol[_Context]):
         """What a call in that context belongs under, if it is to be recorded."""
 
 
-class CallCapture(StepCapture, Protocol):
-    """What a window of calls needs of a `Capture`."""
-
-    def add_context(self, context: bytes, trace_flags: int, *, is_root: bool, links: bytes) -> None: ...
-
-
 @dataclass(slots=True, eq=False)
 class _CallWindow:
-    capture: CallCapture
+    capture: StepCapture
     ends_at_s: float
     known: dict[bytes, CallContext] = field(default_factory=dict)
     open_calls: int = 0
@@ -111,7 +105,7 @@ class CallWindows(Generic[_Context]):
         schedule: Schedule,
         *,
         placer: CallPlacer[_Context],
-        open_capture: Callable[[Path | None], CallCapture],
+        open_capture: Callable[[Path | None], StepCapture],
         deliver: Callable[[Window], None],
         make_ready: Callable[[], object],
         recording_path: Callable[[int], Path] | None = None,
@@ -137,15 +131,21 @@ class CallWindows(Generic[_Context]):
         """Whether a call that begins now may be recorded, or must be counted."""
         return self._window is not None or (self._schedule is not None and self._schedule.is_due)
 
-    def start_over(self, schedule: Schedule) -> None:
-        """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""
+    def start_over(self, schedule: Schedule, *, at_first_call: Callable[[], object] | None = None) -> None:
+        """Forget the window under way, without stopping it: for a forked child, where it is the parent's.
+
+        Args:
+            schedule: as when it was made.
+            at_first_call: called once, as the first call begins, on its thread; may close.
+        """
+        self._at_first_call = at_first_call
         # A signal handler may call a model while its own thread begins a call.
         self._lock = threading.RLock()
         self._schedule: Schedule | None = schedule
         self._window: _CallWindow | None = None
         self._number = 0
         self._is_ready = False
-        core.set_span_observer(None)
+        forget_scopes()
 
     def close(self, timeout_s: float) -> None:
         """End the window under way, with what it has, and begin no other. Idempotent.
@@ -170,6 +170,9 @@ class CallWindows(Generic[_Context]):
     def call_begins(self) -> Call | None:
         """Begin a call in the current context; None when it is not recorded."""
         try:
+            if self._at_first_call is not None:
+                at_first_call, self._at_first_call = self._at_first_call, None
+                at_first_call()
             if not self.is_due:
                 return None
             context = self._placer.current()
@@ -199,8 +202,7 @@ class CallWindows(Generic[_Context]):
 
     def call_began(self, call: Call) -> None:
         """Note the context of the event that was just begun for the call."""
-        with failures.guard("the request of a call was not noted"):
-            _note(call.window.capture, call.context)
+        note_context(call.window.capture, call.context)
 
     def call_ends(self, call: Call) -> None:
         """End a call."""
@@ -237,7 +239,7 @@ class CallWindows(Generic[_Context]):
 
     def _open(self, number: int) -> _CallWindow:
         capture = start_capture(self._open_capture, self._recording_path, number)
-        core.set_span_observer(self._scope_began)
+        observe_scopes(self._scope_began)
         return _CallWindow(capture, self._clock_s() + MAX_WINDOW_S)
 
     def _scope_began(self) -> None:
@@ -260,7 +262,7 @@ class CallWindows(Generic[_Context]):
         window, self._window = self._window, None
         if window is None:
             return
-        core.set_span_observer(None)
+        forget_scopes()
         window.capture.halt()
         self._recorded_before += window.capture.recorded
         self._deliver(Window(window.capture))
@@ -270,5 +272,7 @@ _NOT_RECORDED = "a call was not recorded"
 _READY_THREAD = f"{OWN_THREAD_PREFIX}ready"
 
 
-def _note(capture: CallCapture, context: CallContext) -> None:
-    capture.add_context(context.span, context.trace_flags, is_root=context.is_root, links=context.links)
+def note_context(capture: StepCapture, context: CallContext) -> None:
+    """Keep the context of the event that the calling thread has just begun. Raises nothing."""
+    with failures.guard("the request of a call was not noted"):
+        capture.add_context(context.span, context.trace_flags, is_root=context.is_root, links=context.links)

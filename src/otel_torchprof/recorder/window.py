@@ -52,6 +52,8 @@ class StepCapture(Protocol):
 
     def end_step(self) -> None: ...
 
+    def add_context(self, context: bytes, trace_flags: int, *, is_root: bool, links: bytes) -> None: ...
+
     def halt(self) -> None: ...
 
     def stop(self) -> Recording: ...
@@ -105,6 +107,12 @@ class WindowController:
         """Events recorded so far, in all windows and the one under way."""
         window = self._window
         return self._recorded_before + (0 if window is None else window.capture.recorded)
+
+    @property
+    def capture(self) -> StepCapture | None:
+        """What records the step under way; None where that is not recorded."""
+        window = self._window
+        return None if window is None else window.capture
 
     def start_over(self, schedule: Schedule) -> None:
         """Forget the window under way, without stopping it: for a forked child, where it is the parent's."""

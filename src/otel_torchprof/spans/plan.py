@@ -50,7 +50,8 @@ class EncodedRequest:
 class TraceStats:
     """What became of the events of one root: `spans` kept (the root included), `folded` into those.
 
-    `max_size_bytes` is a bound on their encoded size; 0 when no bound was asked for.
+    `max_size_bytes` is a bound on their encoded size; 0 when no bound was asked for. `device_time_ns` is the
+    time of the kernels, copies and memsets that the events launched.
     """
 
     trace_id: int
@@ -58,6 +59,7 @@ class TraceStats:
     spans: int
     folded: int
     max_size_bytes: int
+    device_time_ns: int
 
 
 class SpanPlan:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Protocol
 
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach, set_value
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, TraceFlags
 
 from otel_torchprof import semconv_batch as semconv
 from otel_torchprof._native.core import span as scope
 from otel_torchprof.spans import BATCH_SPAN_NAME
+from otel_torchprof.telemetry.batch_shares import BatchShares, EndedBatch
 from otel_torchprof.telemetry.call_context import BATCH_KEY, BatchMark, CallContexts, CallPlacement
 
 
@@ -26,6 +27,14 @@ class CallRecorder(Protocol):
     def call_ends(self, call: Any) -> None: ...
 
 
+class BatchMistake(ValueError):
+    """A batch cannot be what it was told to be: `what` is wrong, and the message says the way out."""
+
+    def __init__(self, what: str, way_out: str) -> None:
+        super().__init__(way_out)
+        self.what = what
+
+
 class Batch:
     """The context manager that `batch` returns; to be entered once.
 
@@ -34,6 +43,10 @@ class Batch:
         weights: how much of the batch each had; empty = all the same.
         recorder: records the batch, if the schedule wants it.
         contexts: places it.
+        shares: is told of the batch at its end, for when its device time is known.
+
+    Raises:
+        BatchMistake: the requests or the weights are none.
     """
 
     def __init__(
@@ -42,11 +55,13 @@ class Batch:
         weights: Sequence[float],
         recorder: CallRecorder,
         contexts: CallContexts,
+        shares: BatchShares,
     ) -> None:
-        self._requests = [_span_of(request) for request in requests]
+        self._requests = _spans_of(requests)
         self._shares = _shares(weights, len(self._requests))
         self._recorder = recorder
         self._contexts = contexts
+        self._told_at_end = shares
         self._call: Any = None
         self._scope: Any = None
         self._token: Token[Context] | None = None
@@ -61,6 +76,7 @@ class Batch:
             self._scope = scope(BATCH_SPAN_NAME)
             self._scope.__enter__()
             self._recorder.call_began(self._call)
+        self._begin_unix_ns = time.time_ns()
         self._begin_ns, self._begin_cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
 
     def __exit__(
@@ -76,8 +92,19 @@ class Batch:
         if self._call is None:
             return
         self._scope.__exit__(None, None, None)
+        ended = EndedBatch(
+            requests=self._requests,
+            shares=self._shares,
+            root=_span_context(self._call.context),
+            begin_unix_ns=self._begin_unix_ns,
+            duration_ns=duration_ns,
+            cpu_time_ns=cpu_ns,
+        )
+        self._told_at_end.batch_ended(ended)  # before its recording may be on its way
         self._recorder.call_ends(self._call)
-        self._tell_requests(duration_ns, cpu_ns)
+        for request, attributes in zip(self._requests, ended.attributes(), strict=True):
+            if request.is_recording():
+                request.add_event(semconv.BATCH_EVENT, attributes)
 
     def _context(self) -> Context:
         """What is current inside: for spans of the program and for calls of models alike."""
@@ -87,23 +114,14 @@ class Batch:
         context = set_value(BATCH_KEY, BatchMark(CallPlacement(root.span, root.trace_flags)))
         return trace.set_span_in_context(NonRecordingSpan(_span_context(root)), context)
 
-    def _tell_requests(self, duration_ns: int, cpu_ns: int) -> None:
-        root = _span_context(self._call.context)
-        parts_ns = _parts(cpu_ns, self._shares)
-        for span, share, part_ns in zip(self._requests, self._shares, parts_ns, strict=True):
-            if span.is_recording():
-                span.add_event(
-                    semconv.BATCH_EVENT,
-                    {
-                        semconv.BATCH_TRACE_ID: trace.format_trace_id(root.trace_id),
-                        semconv.BATCH_SPAN_ID: trace.format_span_id(root.span_id),
-                        semconv.BATCH_SIZE: len(self._requests),
-                        semconv.BATCH_DURATION_NS: duration_ns,
-                        semconv.BATCH_CPU_TIME_NS: cpu_ns,
-                        semconv.BATCH_SHARE: share,
-                        semconv.BATCH_SHARE_CPU_TIME_NS: part_ns,
-                    },
-                )
+
+def _spans_of(requests: Iterable[Any]) -> list[Span]:
+    if isinstance(requests, (Span, SpanContext, Link, Mapping)) or not isinstance(requests, Iterable):
+        raise BatchMistake(
+            "the requests",
+            f"a {type(requests).__name__} is no list of requests: write batch([request]), with one for each",
+        )
+    return [_span_of(request) for request in requests]
 
 
 def _span_of(request: Any) -> Span:
@@ -112,7 +130,14 @@ def _span_of(request: Any) -> Span:
         return request
     if isinstance(request, Context):
         return trace.get_current_span(request)
-    return NonRecordingSpan(request if isinstance(request, SpanContext) else request.context)
+    context = request if isinstance(request, SpanContext) else getattr(request, "context", None)
+    if not isinstance(context, SpanContext):
+        raise BatchMistake(
+            "a request",
+            f"a {type(request).__name__} is none: pass what trace.get_current_span() gives where the request "
+            "is handled, or its context",
+        )
+    return NonRecordingSpan(context)
 
 
 def _span_context(placement: CallPlacement) -> SpanContext:
@@ -121,27 +146,21 @@ def _span_context(placement: CallPlacement) -> SpanContext:
 
 
 def _shares(weights: Sequence[float], count: int) -> list[float]:
-    """What part of the whole each of `count` has.
-
-    Raises:
-        ValueError: there is not one weight for each, or they are no parts of a whole.
-    """
+    """What part of the whole each of `count` has."""
+    weights = list(weights)
     if not weights:
         return [1 / count for _ in range(count)]
-    whole = sum(weights)
-    if len(weights) != count or min(weights) < 0 or not 0 < whole < float("inf"):
-        raise ValueError(
-            f"weights must be {count} numbers, one for each request, none negative and not all 0"
+    if len(weights) != count:
+        raise BatchMistake(
+            "the number of weights", f"{len(weights)} for {count} requests: give one for each, or none at all"
         )
-    return [weight / whole for weight in weights]
-
-
-def _parts(whole: int, shares: Sequence[float]) -> list[int]:
-    """`whole` in parts that add up to it, each within 1 of its share."""
-    parts, given, wanted = [], 0, 0.0
-    for index, share in enumerate(shares):
-        wanted += share * whole
-        end = whole if index == len(shares) - 1 else round(wanted)
-        parts.append(end - given)
-        given = end
-    return parts
+    try:
+        whole = float(sum(weights))
+        are_parts = min(weights) >= 0 and 0 < whole < float("inf")
+    except (TypeError, ValueError, OverflowError):
+        are_parts = False
+    if not are_parts:
+        raise BatchMistake(
+            "the weights", f"{weights!r:.200}: give numbers such as tokens, none negative and not all 0"
+        )
+    return [float(weight) / whole for weight in weights]

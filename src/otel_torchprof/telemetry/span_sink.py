@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 
 from otel_torchprof.run_identity import RunIdentity, read_run_identity
+from otel_torchprof.telemetry.batch_shares import BatchShares
 from otel_torchprof.telemetry.call_context import CallContexts
 from otel_torchprof.telemetry.context import StepPlacement, StepPlacer, current_span
 from otel_torchprof.telemetry.counters import ExportCounters
@@ -66,6 +67,7 @@ class SpanSink:
         self.add_events: Callable[[Recording, Sequence[Root]], Sequence[Root]] | None = None
         self._placer = StepPlacer(self._provider)
         self.call_contexts = CallContexts(self._placer)
+        self.batch_shares = BatchShares(self._provider)
         self._last_step: RootLink | None = None
         if span_exporter is None:
             destinations = destinations_from_environment(os.environ, self.resource, self.counters)
@@ -131,7 +133,9 @@ class SpanSink:
         """Plan the spans of `recording` under `roots`."""
         from otel_torchprof.spans import plan_spans
 
-        return plan_spans(recording, roots, self._limits())
+        plan = plan_spans(recording, roots, self._limits())
+        self.batch_shares.recorded(plan.stats)
+        return plan
 
     def delivered(self, roots: Sequence[Root]) -> None:
         """The spans under `roots` have arrived."""

@@ -39,6 +39,8 @@ class FakeCapture:
             raise self.fails
         self.calls.append("start")
 
+    def add_context(self, context: bytes, trace_flags: int, *, is_root: bool, links: bytes) -> None: ...
+
     def begin_step(self, number: int = -1, details: StepDetails = NO_DETAILS) -> None:
         self.calls.append(number)
         self.steps.append(details)

@@ -96,6 +96,27 @@ def test_what_was_launched_follows_what_launched_it(builder: RecordingBuilder) -
     assert "torch.device.time_ns" not in spans["aten::other"].attributes
 
 
+@pytest.mark.parametrize("max_spans_per_trace", [0, 1])
+def test_a_trace_knows_the_device_time_of_what_it_launched(
+    max_spans_per_trace: int, builder: RecordingBuilder
+) -> None:
+    builder.add_event("cudaLaunchKernel", 150, 160, kind=EventKind.RUNTIME, correlation=5)
+    builder.add_event("void gemm<float>(float*)", 620, 680, track=2, kind=EventKind.KERNEL, correlation=5)
+    recording = builder.finish()
+    rest = replace(capture_root(recording), is_sampled=False)
+    roots = [
+        rest,
+        Root(BATCH, 0x2, 100, 500, name="torch.batch", rows=(row_of(recording, "Model"),)),
+        request(recording, OTHER, "aten::other"),
+    ]
+    plan = plan_spans(recording, roots, replace(UNBOUNDED, max_spans_per_trace=max_spans_per_trace))
+    assert {stats.trace_id: stats.device_time_ns for stats in plan.stats} == {
+        rest.trace_id: 0,
+        BATCH: 60,
+        OTHER: 0,
+    }
+
+
 def test_over_the_budget_inner_events_fold_into_the_call(builder: RecordingBuilder) -> None:
     recording = builder.finish()
     limits = SpanLimits(max_spans_per_trace=2, max_trace_bytes=0)
