@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import sys
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -15,10 +17,13 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 from otel_torchprof.config import Configuration, Mode, Settings
 from otel_torchprof.package import _instruments
 from otel_torchprof.recorder.process_role import reason_not_to_record
+from otel_torchprof.recorder.torch_import import when_torch_is_imported
 from otel_torchprof.setting_mistakes import unknown_settings
 from otel_torchprof.termination import TerminationHandler
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from opentelemetry.sdk.resources import Resource
 
     from otel_torchprof.metrics.families import MetricFamily
@@ -28,9 +33,10 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# How long the exit of the program may be held up by spans and metrics still to be sent; ending what hangs
-# then takes up to half a second more for each.
-EXIT_TIMEOUT_S = 4.0
+# How long the exit of the program may be held up by spans and metrics still to be sent. Ending what hangs
+# then takes half a second of it for each.
+EXIT_TIMEOUT_S = 5.0
+_TO_END_S = 1.0
 
 
 class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
@@ -54,6 +60,8 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
     _start_in: Callable[[Mode], None] | None = None
     _termination = TerminationHandler(lambda: TorchprofInstrumentor()._at_exit())
     _fork_hook_registered = False
+    # Held by who ends the runtime: an exit must not cut off what SIGTERM began.
+    _ending = threading.RLock()
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return what is instrumented, as requirements."""
@@ -117,6 +125,8 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         """Produce what `mode` says from now on; False where nothing is instrumented. Never raises."""
         if self._runtime is not None:
             self._runtime.set_mode(mode)
+            if mode is not Mode.OFF:
+                self._termination.install()  # in a forked child, which is no worker that just ends
         elif self._start_in is None:
             return False
         elif mode is not Mode.OFF:
@@ -204,21 +214,34 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         self._at_exit()
 
     def _at_exit(self) -> None:
+        with self._ending:
+            self._end()
+
+    def _end(self) -> None:
         runtime, self._runtime = self._runtime, None
         sink, self._sink = self._sink, None
-        if runtime is not None and sink is not None and not runtime.shutdown(EXIT_TIMEOUT_S):
+        if runtime is None or sink is None:
+            return
+        if not runtime.shutdown(EXIT_TIMEOUT_S - _TO_END_S):
             _logger.warning(
-                "otel-torchprof: not all recorded steps were sent within %g s (%s); "
-                "OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
+                "otel-torchprof: not all recorded steps were sent within the %g s that the program's end "
+                "waits (%s); OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
                 "OTEL_TRACES_EXPORTER=otlp_file writes them to a file instead",
                 EXIT_TIMEOUT_S,
                 sink.last_failure or "no answer yet",
             )
 
     def _after_fork_in_child(self) -> None:
+        TorchprofInstrumentor._ending = threading.RLock()
         self._termination.after_fork_in_child()
         if self._runtime is not None:
             self._runtime.start_over_in_child()
+            if "torch" not in sys.modules:
+                when_torch_is_imported(self._program_was_loaded_after_fork)
+
+    def _program_was_loaded_after_fork(self, _torch: ModuleType) -> None:
+        # As by the worker of a server, which takes SIGTERM itself only once it serves.
+        self._termination.install()
 
 
 def _say_what_is_no_setting() -> None:

@@ -48,6 +48,18 @@ _LAUNCHERS = (
 )
 
 
+# How many ranks run on this machine, as some launchers say.
+_LOCAL_SIZES = (
+    "LOCAL_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "MPI_LOCALNRANKS",
+)
+
+_FIRST_PROCESS_ID = os.getpid()
+
+
 @functools.cache
 def random_run_id(pid: int) -> str:
     """One for the whole process, but another one in a forked child: ids of steps are made from it."""
@@ -65,12 +77,29 @@ def read_run_identity(environ: Mapping[str, str], run_id: str | None = None) -> 
     # A program may name its rank to torch.distributed alone, which then knows better than the launcher.
     rank, world_size = _rank_in_torch() or (rank, world_size)
     return RunIdentity(
-        run_id=run_id or _run_id(environ) or random_run_id(os.getpid()),
+        run_id=_own_run_id(run_id or _run_id(environ), world_size),
         restart=_restart(environ),
         rank=rank,
         world_size=world_size,
         local_rank=local_rank,
     )
+
+
+def ranks_on_this_machine(environ: Mapping[str, str]) -> int:
+    """How many ranks the launcher started here; 1 where it does not say."""
+    sizes = (_count(environ, name) for name in _LOCAL_SIZES)
+    return next((size for size in sizes if size), 1)
+
+
+def _own_run_id(shared: str, world_size: int) -> str:
+    """The shared id, where it tells this process from all others of the run; else one of its own."""
+    process_id = os.getpid()
+    own = random_run_id(process_id)
+    if not shared:
+        return own
+    # Forked workers of a server have no ranks to tell them apart.
+    has_siblings = process_id != _FIRST_PROCESS_ID and world_size == 1
+    return f"{shared}.{own}" if has_siblings else shared
 
 
 def _rank_in_torch() -> tuple[int, int] | None:

@@ -41,8 +41,8 @@ class Served:
 
         return asyncio.run(ask_all())
 
-    def spans(self) -> list[dict[str, Any]]:
-        self._process.send_signal(signal.SIGINT)
+    def spans(self, ended_by: signal.Signals = signal.SIGINT) -> list[dict[str, Any]]:
+        self._process.send_signal(ended_by)
         _out, errors = self._process.communicate(timeout=60)
         assert "Traceback" not in errors, errors
         return [
@@ -138,7 +138,7 @@ def test_a_batch_is_linked_to_its_requests_and_they_share_it(served: Served) -> 
 
 def test_a_text_is_one_trace(served: Served) -> None:
     (answer,) = served.ask(["/generate?tokens=12"])
-    spans = served.spans()
+    spans = served.spans(ended_by=signal.SIGTERM)
     calls = [span for span in spans if span["name"] == "NextToken"]
     assert len(calls) == 12
     assert {span["traceId"] for span in calls} == {answer["trace_id"]}

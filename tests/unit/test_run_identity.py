@@ -73,6 +73,29 @@ def test_run_id(environ: dict[str, str], run_id: str) -> None:
     assert read_run_identity(environ).run_id == run_id
 
 
+@pytest.mark.parametrize("environ", [{}, {"OTEL_PYTHON_TORCHPROF_RUN_ID": "mine"}])
+def test_forked_workers_without_ranks_are_told_apart(environ: dict[str, str]) -> None:
+    assert len({run_id_in_child(environ), run_id_in_child(environ), read_run_identity(environ).run_id}) == 3
+
+
+def test_forked_ranks_share_the_id_of_their_run() -> None:
+    ranked = {"RANK": "1", "WORLD_SIZE": "2", "OTEL_PYTHON_TORCHPROF_RUN_ID": "mine"}
+    assert run_id_in_child(ranked) == "mine"
+
+
+def run_id_in_child(environ: dict[str, str]) -> str:
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writable, read_run_identity(environ).run_id.encode())
+        os._exit(0)
+    os.close(writable)
+    with os.fdopen(readable) as answer:
+        run_id = answer.read()
+    os.waitpid(child, 0)
+    return run_id
+
+
 @pytest.mark.parametrize("none", ["none", "None", "NONE"])
 def test_the_word_none_is_not_an_id(none: str) -> None:
     run_id = read_run_identity({"TORCHELASTIC_RUN_ID": none}).run_id
