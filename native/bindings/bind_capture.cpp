@@ -10,6 +10,7 @@
 #include "core/capture.h"
 #include "core/clock.h"
 #include "core/drop_reason.h"
+#include "core/memory_budget.h"
 #include "core/op_hooks.h"
 #include "core/reader.h"
 
@@ -96,4 +97,8 @@ void bind_capture(nb::module_& m) {
       .def_prop_ro("fallback_reason", &Capture::fallback_reason)
       .def_prop_ro("lost_in_fork", &Capture::lost_in_fork);
   m.def("core_table_address", bindings::core_table_address);
+  m.def(
+      "bound_recordings", [](std::uint64_t limit_bytes) { torchprof::process_memory.set_limit(limit_bytes); },
+      nb::arg("limit_bytes"));
+  m.def("memory_of_recordings", [] { return torchprof::process_memory.taken_bytes(); });
 }

@@ -10,6 +10,7 @@
 #include <new>
 #include <system_error>
 
+#include "core/memory_budget.h"
 #include "core/process_identity.h"
 #include "core/recording_file.h"
 
@@ -86,6 +87,8 @@ Arena::Arena(const std::string& path, std::uint64_t cap_bytes)
   } else {
     map_file(path);
   }
+  process_memory.take_anyway(kMinCapBytes);
+  taken_bytes_ = kMinCapBytes;
   // A child's writes would appear in the parent's recording.
   static_cast<void>(::madvise(base_, cap_bytes_, MADV_DONTFORK));
 
@@ -109,6 +112,9 @@ Arena::~Arena() {
   }
   finish();
   ::munmap(base_, cap_bytes_);
+  if (fork_generation_ == fork_generation()) {
+    process_memory.give_back(taken_bytes_);
+  }
 }
 
 void Arena::map_file(const std::string& path) {
@@ -145,7 +151,7 @@ void Arena::map_anonymous() {
         "cannot reserve " + std::to_string(cap_bytes_) + " bytes for a recording; lower its byte cap");
   }
   base_ = static_cast<std::byte*>(address);
-  allocated_.store(cap_bytes_, std::memory_order_relaxed);
+  allocated_.store(kMinCapBytes, std::memory_order_relaxed);
 }
 
 Arena::Growth Arena::allocate_disk(std::uint64_t end) noexcept {
@@ -162,13 +168,31 @@ Arena::Growth Arena::allocate_disk(std::uint64_t end) noexcept {
   }
 }
 
-bool Arena::ensure_allocated(std::uint64_t end) noexcept {
+Arena::Growth Arena::ensure_allocated(std::uint64_t end) noexcept {
   if (end <= allocated_.load(std::memory_order_acquire)) {
-    return true;
+    return Growth::kDone;
   }
   const std::lock_guard lock(growth_mutex_);
-  return end <= allocated_.load(std::memory_order_relaxed) ||
-         (file_ >= 0 && allocate_disk(end) == Growth::kDone);
+  const std::uint64_t begin = allocated_.load(std::memory_order_relaxed);
+  if (end <= begin) {
+    return Growth::kDone;
+  }
+  if (finished_) {
+    return Growth::kNoSpace;
+  }
+  if (!process_memory.take(end - begin)) {
+    return Growth::kNoMemory;
+  }
+  if (file_ >= 0) {
+    if (const Growth growth = allocate_disk(end); growth != Growth::kDone) {
+      process_memory.give_back(end - begin);
+      return growth;
+    }
+  } else {
+    allocated_.store(end, std::memory_order_release);
+  }
+  taken_bytes_ += end - begin;
+  return Growth::kDone;
 }
 
 ChunkHeader* Arena::take_free_region(std::uint64_t size_bytes) noexcept {
@@ -223,8 +247,8 @@ ChunkResult Arena::allocate(ChunkKind kind, std::uint16_t record_bytes, std::uin
       return result;
     }
     lock.unlock();
-    if (!ensure_allocated(end)) {
-      result.failure = DropReason::kDiskFull;
+    if (const Growth growth = ensure_allocated(end); growth != Growth::kDone) {
+      result.failure = growth == Growth::kNoMemory ? DropReason::kMemoryLimit : DropReason::kDiskFull;
       size_bytes = smaller(size_bytes);
     }
   }
@@ -272,8 +296,8 @@ void Arena::populate_ahead() noexcept {
   std::uint64_t populated = std::max(populated_.load(std::memory_order_relaxed), used);
   while (populated < goal) {
     const std::uint64_t end = std::min(populated + kPopulateStepBytes, goal);
-    if (!ensure_allocated(end)) {
-      return;  // a full disk; a recording thread that needs less than this may still get it
+    if (ensure_allocated(end) != Growth::kDone) {
+      return;  // no room for all of it; a recording thread that needs less may still get that
     }
     populate(base_ + populated, base_ + end);
     populated = end;
@@ -301,7 +325,8 @@ std::uint64_t Arena::count_events() const noexcept {
 
 bool Arena::lost_in_fork() const noexcept { return !finished_ && fork_generation_ != fork_generation(); }
 
-void Arena::drop_free_regions() noexcept {
+std::uint64_t Arena::drop_free_regions() noexcept {
+  std::uint64_t given_back = 0;
   std::sort(free_regions_.begin(), free_regions_.end(),
             [](const FreeRegion& a, const FreeRegion& b) noexcept { return a.offset > b.offset; });
   for (const FreeRegion& region : free_regions_) {
@@ -311,10 +336,12 @@ void Arena::drop_free_regions() noexcept {
       // Its header stays; the rest goes back to the machine.
       ::madvise(base_ + region.offset + kPageBytes, region.size_bytes - kPageBytes,
                 file_ >= 0 ? MADV_REMOVE : MADV_DONTNEED);
+      given_back += region.size_bytes - kPageBytes;
     }
   }
   free_regions_.clear();
   header().used_bytes.store(used_, std::memory_order_release);
+  return given_back;
 }
 
 void Arena::finish() noexcept {
@@ -323,7 +350,10 @@ void Arena::finish() noexcept {
   }
   const std::lock_guard growth_lock(growth_mutex_);
   const std::lock_guard lock(mutex_);
-  drop_free_regions();
+  std::uint64_t unused = drop_free_regions();
+  unused += allocated_.load(std::memory_order_relaxed) - used_;
+  process_memory.give_back(unused);
+  taken_bytes_ -= unused;
   allocated_.store(used_, std::memory_order_relaxed);  // nothing is handed out from here on
   if (file_ >= 0) {
     static_cast<void>(::ftruncate(file_, static_cast<off_t>(used_)));

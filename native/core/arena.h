@@ -2,12 +2,13 @@
 //
 //   0          used_          populated_        allocated_                      cap_bytes
 //   +----------+--------------+-----------------+-------------------------------+
-//   | chunks   | pages in     | disk space      | address space only            |
+//   | chunks   | pages in     | may be touched  | address space only            |
 //   +----------+--------------+-----------------+-------------------------------+
 //
-// With a path the mapping is the file. Disk space is allocated before any byte of it is touched, because
-// touching a page the disk has no room for is a SIGBUS; where a file system does not keep that promise the
-// recording goes to anonymous memory and `fallback_reason` says why.
+// What is allocated was taken from the memory budget of the process. With a path the mapping is the file:
+// disk space too is allocated before any byte of it is touched, because touching a page the disk has no room
+// for is a SIGBUS; where a file system does not keep that promise the recording goes to anonymous memory and
+// `fallback_reason` says why.
 #pragma once
 
 #include <atomic>
@@ -75,13 +76,14 @@ class Arena {
     std::uint64_t offset;
     std::uint64_t size_bytes;
   };
-  enum class Growth { kDone, kNoSpace, kUnsupported };
+  enum class Growth { kDone, kNoMemory, kNoSpace, kUnsupported };
 
   void map_file(const std::string& path);
   void map_anonymous();
   [[nodiscard]] Growth allocate_disk(std::uint64_t end) noexcept;
-  [[nodiscard]] bool ensure_allocated(std::uint64_t end) noexcept;
-  void drop_free_regions() noexcept;
+  [[nodiscard]] Growth ensure_allocated(std::uint64_t end) noexcept;
+  // Returns how much of the memory in front of `used_` that gave back.
+  std::uint64_t drop_free_regions() noexcept;
   [[nodiscard]] ChunkHeader* take_free_region(std::uint64_t size_bytes) noexcept;
   [[nodiscard]] ChunkHeader* chunk_at(std::uint64_t offset) const noexcept {
     return reinterpret_cast<ChunkHeader*>(base_ + offset);
@@ -98,8 +100,9 @@ class Arena {
   std::uint64_t used_ = kGranuleBytes;
   std::vector<FreeRegion> free_regions_;
 
-  std::mutex growth_mutex_;  // of the file's size
+  std::mutex growth_mutex_;  // of the file's size, and what was taken of the process's memory
   std::atomic<std::uint64_t> allocated_{0};
+  std::uint64_t taken_bytes_ = 0;
 
   std::atomic<std::uint64_t> populated_{0};
   std::atomic<std::uint64_t> ahead_bytes_;

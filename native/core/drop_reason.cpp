@@ -30,6 +30,8 @@ std::string_view drop_reason_name(std::size_t index) noexcept {
       return "device_no_time";
     case DropReason::kDeviceTooEarly:
       return "device_too_early";
+    case DropReason::kMemoryLimit:
+      return "memory_limit";
     case DropReason::kCount:
       break;
   }

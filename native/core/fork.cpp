@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/memory_budget.h"
 #include "core/populator.h"
 #include "core/process_identity.h"
 #include "core/registry.h"
@@ -18,6 +19,7 @@ void Registry::after_fork_in_child() noexcept {
   renew_process_identity();
   register_for_barriers();
   Populator::reset_after_fork();
+  process_memory.forget_taken();
   Registry& registry = instance();
   registry.forget_parent();
   registry.mutex_.unlock();

@@ -52,6 +52,7 @@ enum class DropReason : std::uint32_t {
   kDeviceDropped = 10,    // work and calls that the device's own profiling interface had no room for
   kDeviceNoTime = 11,     // work and calls that it gave no start or no end
   kDeviceTooEarly = 12,   // what had ended before this capture began to record the device
+  kMemoryLimit = 13,      // the recordings of the process had all the memory that a limit leaves them
   kCount = 16,
 };
 

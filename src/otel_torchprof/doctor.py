@@ -11,9 +11,7 @@ import ctypes
 import importlib
 import os
 import platform
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -21,10 +19,11 @@ from pathlib import Path
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.doctor_check import Check
 from otel_torchprof.doctor_device import DEVICE_CHECKS
+from otel_torchprof.doctor_places import PLACE_CHECKS
 from otel_torchprof.doctor_sources import SOURCE_CHECKS
 from otel_torchprof.environment_variables import (
+    OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
     OTEL_PYTHON_TORCHPROF_ENABLED,
-    OTEL_PYTHON_TORCHPROF_RECORDING_DIR,
 )
 from otel_torchprof.recorder.bridge import bridge_status
 from otel_torchprof.recorder.bridge_build import find_compiler
@@ -193,52 +192,26 @@ def check_exporters(environ: Mapping[str, str]) -> Check:
     return Check(name, "ok", ", ".join(chosen) or "otlp, the default")
 
 
-def check_recording_folder(environ: Mapping[str, str]) -> Check:
-    name = "recording folder"
-    setting = environ.get(OTEL_PYTHON_TORCHPROF_RECORDING_DIR)
-    if not setting:
-        return Check(
-            name, "ok", f"{OTEL_PYTHON_TORCHPROF_RECORDING_DIR} is not set: recordings stay in memory"
-        )
-    # What is missing of the path is made when recording begins.
-    folder = Path(setting).absolute()
-    while not folder.exists():
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            os.posix_fallocate(file.fileno(), 0, 1 << 20)
-    except OSError as error:
-        return Check(
-            name, "missing", f"{folder}: {error.strerror}", "choose a folder that this user can write to"
-        )
-    file_system = file_system_of(folder)
-    free_mib = shutil.disk_usage(folder).free >> 20
-    detail = f"{setting}: {file_system}, {free_mib} MiB free"
-    if file_system not in SAFE_FILE_SYSTEMS:
-        return Check(
-            name,
-            "off",
-            f"{detail}; recordings stay in memory: it could lack space that it promised",
-            f"use one of {', '.join(sorted(SAFE_FILE_SYSTEMS))}",
-        )
-    return Check(name, "ok", detail)
+def check_memory_limit(environ: Mapping[str, str]) -> Check:
+    """What a container or a job leaves to recordings at this moment."""
+    # Not at load: they need the core.
+    from otel_torchprof.recorder.memory_budget import describe_shortage, memory_budget
 
-
-# Where space that posix_fallocate has promised is really there when a page is first touched.
-SAFE_FILE_SYSTEMS = {"ext2", "ext3", "ext4", "xfs", "tmpfs"}
-
-
-def file_system_of(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
-    """The type of the file system that holds `path`, or "unknown"."""
-    real = os.path.realpath(path)
-    best_mount, best_type = "", "unknown"
-    for line in mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        before, _, after = line.partition(" - ")
-        mount = before.split(" ")[4].encode().decode("unicode_escape")
-        inside = real == mount or real.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= len(best_mount):
-            best_mount, best_type = mount, after.split(" ")[0]
-    return best_type
+    name = "memory limit"
+    bound = memory_budget.bound()
+    if bound is None:
+        return Check(name, "ok", "none")
+    settings = Settings()
+    with contextlib.suppress(SettingError):  # reported by check_settings
+        settings = Settings.from_options({}, environ)
+    wanted_bytes = settings.capture_options().buffer_size_bytes
+    if bound.recordings_bytes < wanted_bytes:
+        way_out = f"raise the limit, or set {OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB} to less"
+        return Check(name, "off", describe_shortage(bound, wanted_bytes), way_out)
+    limit = bound.limit
+    return Check(
+        name, "ok", f"{limit.limit_bytes >> 20} MiB, {limit.left_bytes >> 20} MiB of them left: {limit.group}"
+    )
 
 
 CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
@@ -251,7 +224,8 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_instrumentation,
     check_settings,
     check_exporters,
-    check_recording_folder,
+    *PLACE_CHECKS,
+    check_memory_limit,
     *DEVICE_CHECKS,
     *SOURCE_CHECKS,
 )

@@ -9,12 +9,18 @@ import pytest
 
 from otel_torchprof import cli, doctor
 from otel_torchprof._native import core
-from otel_torchprof.doctor import examine, file_system_of
+from otel_torchprof.doctor import examine
 from otel_torchprof.doctor_check import Check
 from otel_torchprof.doctor_device import describe_cupti
+from otel_torchprof.doctor_places import file_system_of
 from otel_torchprof.doctor_sources import HARDWARE_COUNTERS, SOFTWARE_COUNTERS, check_counters
+from otel_torchprof.recorder.cgroup_memory import CgroupMemory
+from otel_torchprof.recorder.memory_budget import memory_budget
+from tests.support.cgroups import lay_cgroups
+from tests.support.privileges import bound_by_permissions
 
 FOLDER = "OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
+SPANS = "OTEL_PYTHON_TORCHPROF_OTLP_FILE"
 
 
 def check(name: str, **environ: str) -> Check:
@@ -134,9 +140,99 @@ def test_a_recording_folder_below_a_file_is_missing(tmp_path: Path) -> None:
     assert check("recording folder", **{FOLDER: str(file / "folder")}) == Check(
         "recording folder",
         "missing",
-        f"{file}: Not a directory",
+        f"{file}/folder: {file} is no folder",
         "choose a folder that this user can write to",
     )
+
+
+def test_a_recording_folder_where_nothing_can_be_made_names_the_place_and_its_kind() -> None:
+    assert check("recording folder", **{FOLDER: "/proc/nope/deeper"}) == Check(
+        "recording folder",
+        "missing",
+        "/proc/nope/deeper: nothing can be made in /proc (proc): No such file or directory",
+        "choose a folder that this user can write to",
+    )
+
+
+def spans_file(path: Path | str) -> Check:
+    return check("file of spans", OTEL_TRACES_EXPORTER="console,otlp_file", **{SPANS: str(path)})
+
+
+def test_the_file_of_spans_is_tried(tmp_path: Path) -> None:
+    new = tmp_path / "new" / "spans.jsonl"
+    assert spans_file(new) == Check("file of spans", "ok", f"{new}, which is made, with its folder")
+    there = tmp_path / "spans.jsonl"
+    assert spans_file(there).detail == f"{there}, which is made"
+    assert list(tmp_path.iterdir()) == []
+    there.write_text("{}")
+    assert spans_file(there).detail == f"{there}, which is appended to"
+    assert there.read_text() == "{}"
+
+
+def test_a_file_of_spans_that_cannot_be_is_missing_and_why(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.touch()
+    link.symlink_to(file)
+    for path, why in (
+        (file / "spans.jsonl", f"{file} is no folder"),
+        (link, "a symbolic link, which is not followed"),
+        (tmp_path, "not a regular file"),
+        (Path("/proc/nope"), "nothing can be made in /proc (proc): No such file or directory"),
+    ):
+        assert spans_file(path) == Check("file of spans", "missing", f"{path}: {why}", f"set {SPANS}")
+
+
+def test_what_may_not_be_looked_into_is_missing(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+    with bound_by_permissions():
+        spans, recordings = (
+            spans_file(closed / "spans.jsonl"),
+            check("recording folder", **{FOLDER: f"{closed}/r"}),
+        )
+    closed.chmod(0o700)
+    assert (spans.state, spans.detail) == ("missing", f"{closed}/spans.jsonl: Permission denied")
+    assert (recordings.state, recordings.detail) == ("missing", f"{closed}/r: Permission denied")
+
+
+def test_a_file_of_spans_that_nothing_writes_is_said() -> None:
+    assert check("file of spans").state == "ok"
+    assert check("file of spans", **{SPANS: "spans.jsonl"}) == Check(
+        "file of spans",
+        "off",
+        f"{SPANS} is set, but OTEL_TRACES_EXPORTER does not name otlp_file",
+        "set OTEL_TRACES_EXPORTER=otlp_file, or unset it",
+    )
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, root: Path, left_mib: int) -> None:
+    lay_cgroups(root, {"": {"memory.max": str(1 << 30)}}, used_bytes=(1 << 30) - (left_mib << 20))
+    monkeypatch.setattr(memory_budget, "cgroups", CgroupMemory(root))
+
+
+def test_a_memory_limit_that_bounds_recordings_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    group = tmp_path / "sys/fs/cgroup"
+    limited(monkeypatch, tmp_path, left_mib=1000)
+    assert check("memory limit", OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB="250") == Check(
+        "memory limit", "ok", f"1024 MiB, 1000 MiB of them left: {group}"
+    )
+    found = check("memory limit", OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB="400")
+    assert found.state == "off"
+    assert found.detail.startswith(
+        "recordings take 250.0 MiB together instead of up to 400.0 MiB: 25% of what the memory limit of "
+        f"{group} leaves, 1,000.0 MiB of 1,024.0 MiB"
+    )
+    assert found.way_out == "raise the limit, or set OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB to less"
+
+
+def test_without_a_memory_limit_there_is_nothing_to_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(memory_budget, "cgroups", CgroupMemory(tmp_path))
+    assert check("memory limit") == Check("memory limit", "ok", "none")
 
 
 def test_the_file_system_is_that_of_the_innermost_mount(tmp_path: Path) -> None:

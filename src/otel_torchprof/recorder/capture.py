@@ -15,6 +15,7 @@ from otel_torchprof._native import core
 from otel_torchprof.recorder.bridge import Bridge, load_bridge
 from otel_torchprof.recorder.capture_metadata import start_metadata, stop_metadata
 from otel_torchprof.recorder.capture_options import CaptureOptions
+from otel_torchprof.recorder.memory_budget import MemoryBound, memory_budget
 from otel_torchprof.recorder.sources import Source, SourceTarget, wanted_sources
 from otel_torchprof.recorder.sources.group import SourceGroup
 from otel_torchprof.recorder.step_details import NO_DETAILS, StepDetails
@@ -91,9 +92,10 @@ class Capture:
         if self._session is not None:
             raise RuntimeError("a capture records once: make another")
         bridge = load_bridge()
+        bound = memory_budget.apply(self._options.buffer_size_bytes)
         native = core.Capture(self.path, self._options.buffer_size_bytes)
         session = _Session(native, bridge, self._run_id, self.path)
-        session.start(self._options, self._metadata, self._sources)
+        session.start(self._options, self._metadata, self._sources, bound)
         self._session = session
         self._finalizer = weakref.finalize(self, session.stop)
 
@@ -189,13 +191,21 @@ class _Session:
     def active(self) -> bool:
         return self._slot >= 0 and not self.forked
 
-    def start(self, options: CaptureOptions, metadata: bytes, sources: Iterable[Source]) -> None:
+    def start(
+        self,
+        options: CaptureOptions,
+        metadata: bytes,
+        sources: Iterable[Source],
+        bound: MemoryBound | None,
+    ) -> None:
         self._options = options
         self.sources = SourceGroup((*wanted_sources(options), *sources))
         try:
             self.sources.prepare()  # before the recording begins: it may take a while
             self._slot = self.native.start()
             self.native.add_metadata(_to_json(start_metadata(self._identity(), asdict(options))))
+            if bound is not None:
+                self.native.add_metadata(_to_json({"memory_limit": bound.metadata()}))
             self.native.add_metadata(metadata)
             self.record_ops(True)
             self.sources.start(SourceTarget(self.native, self._slot, self._bridge))
