@@ -139,6 +139,56 @@ def test_a_program_that_does_not_train_is_told_so_only_when_it_listens(
     assert no_step_messages(caplog) == [(logging.INFO, message)]
 
 
+def test_a_program_that_runs_ops_and_no_step_is_told_so(
+    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
+) -> None:
+    instrumentor.instrument(span_exporter=InMemorySpanExporter())
+    torch.ones(2).cos()
+    instrumentor.uninstrument()
+    message = "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends"
+    assert no_step_messages(caplog) == [(logging.WARNING, message)]
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "said"),
+    [
+        (
+            {},
+            1,
+            "the program ended after 1 step, and by default the third is the first to be recorded; "
+            "OTEL_PYTHON_TORCHPROF_SCHEDULE=active=1,repeat=1 records the first",
+        ),
+        (
+            {},
+            2,
+            "the program ended after 2 steps, and by default the third is the first to be recorded; "
+            "OTEL_PYTHON_TORCHPROF_SCHEDULE=active=1,repeat=1 records the first",
+        ),
+        (
+            {"schedule": "wait=5"},
+            2,
+            "the program ended after 2 steps, before one that OTEL_PYTHON_TORCHPROF_SCHEDULE records "
+            "had run an op",
+        ),
+        ({"schedule": "active=1,repeat=1"}, 2, None),
+        ({"mode": "metrics"}, 2, None),
+        ({}, 3, None),
+    ],
+)
+def test_a_program_too_short_for_its_schedule_is_told_why_nothing_was_recorded(
+    instrumentor: TorchprofInstrumentor,
+    caplog: pytest.LogCaptureFixture,
+    options: dict[str, Any],
+    steps: int,
+    said: str | None,
+) -> None:
+    instrumentor.instrument(span_exporter=InMemorySpanExporter(), **options)
+    train(steps)
+    instrumentor.uninstrument()
+    messages = [record.message for record in caplog.records if "nothing was recorded" in record.message]
+    assert messages == ([] if said is None else [f"otel-torchprof: nothing was recorded: {said}"])
+
+
 def test_by_hand_an_unknown_option_raises(instrumentor: TorchprofInstrumentor) -> None:
     with pytest.raises(TypeError, match="unknown option intervall"):
         instrumentor.instrument(intervall=3)

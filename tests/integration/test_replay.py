@@ -49,6 +49,14 @@ def test_every_event_arrives_with_the_time_it_had(recording_path: Path, sink: Ot
     assert {item.key for item in resource.attributes} >= {"service.name", "service.instance.id", "torch.rank"}
 
 
+@pytest.mark.parametrize("typed", ["", "/", "/v1/traces", "/v1/traces/"])
+def test_the_path_of_a_signal_may_be_typed_or_not(
+    typed: str, recording_path: Path, sink: OtlpHttpSink
+) -> None:
+    assert main(["replay", str(recording_path), "--endpoint", sink.endpoint + typed]) == 0
+    assert {received.path for received in sink.received} == {"/v1/traces"}
+
+
 def test_grpc(recording_path: Path) -> None:
     with OtlpGrpcSink() as sink:
         arguments = ["--endpoint", sink.endpoint, "--protocol", "grpc"]
@@ -128,4 +136,5 @@ def test_no_server_is_exit_2_and_one_line_that_names_the_option(protocol: str, r
     reason = re.escape(f"otel-torchprof: 22 of 22 spans were not taken by {endpoint}: ")
     assert re.match(f"{reason}(unavailable|timeout): ", line)
     assert line.endswith("; is a server running there? --endpoint says where to send")
-    assert "OTEL_" not in line
+    # What names no cause: options of the environment, an object of urllib3, the reason a second time.
+    assert not re.search("OTEL_|HTTPConnection|UNAVAILABLE: ", line)

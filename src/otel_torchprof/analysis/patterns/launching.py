@@ -28,9 +28,9 @@ _WAIT = re.compile(r"^(?:cu|cuda|hip)[A-Z]\w*Synchronize|^hipMemcpyWithStream$|^
     why="Each kernel is done before the program has launched the next one, so that the device stands still "
     "between them, however fast it is.",
     found=f"At least {_MIN_KERNELS} kernels, and {_MIN_LATE_SHARE:.0%} of all, whose launch was over when "
-    "the device had nothing left to do, without the program having waited for the device in between. The pauses "
-    f"before them, up to {_MAX_IDLE_NS // 1_000_000} ms each, are at least {_MIN_IDLE_SHARE:.0%} of the "
-    "time.",
+    "the device had nothing left to do, without the program having waited for the device in between. The "
+    f"pauses before them, up to {_MAX_IDLE_NS // 1_000_000} ms each, are at least {_MIN_IDLE_SHARE:.0%} of "
+    "the time.",
     advice="Launch fewer kernels that do more: compile the model, record a CUDA graph, make batches larger.",
     example='model = torch.compile(model, mode="reduce-overhead")  # with CUDA graphs',
     limits="Recording takes time on the host too, most of all with Python calls: then it is less sure.",
