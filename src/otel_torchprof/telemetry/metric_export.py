@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from otel_torchprof.own_threads import OWN_THREAD_PREFIX
-from otel_torchprof.telemetry.after_fork import rebuild_after_fork
+from otel_torchprof.telemetry.after_fork import rebuild_after_fork, whole_in_children
 from otel_torchprof.telemetry.metric_stream import MetricStream
 from otel_torchprof.telemetry.reason_log import ReasonLog
 from otel_torchprof.telemetry.work_time import work_time
@@ -209,7 +209,8 @@ class MetricExport:
     def _opened_streams(self) -> list[MetricStream]:
         if self._streams is None:
             try:
-                self._streams = [MetricStream(exporter) for exporter in self._make_exporters()]
+                with whole_in_children():  # exporters are imported for it
+                    self._streams = [MetricStream(exporter) for exporter in self._make_exporters()]
             except Exception as error:
                 self._log.warn("exporters", f"metrics are not exported: {type(error).__name__}: {error}")
                 self._streams = []

@@ -251,6 +251,30 @@ def test_what_was_not_exported_at_the_end_is_said_with_the_cause_and_no_secret(
     ]
 
 
+def test_a_fork_waits_for_exporters_that_are_being_imported() -> None:
+    """A child would have half of a module, and never the rest."""
+    has_begun, is_forking = threading.Event(), threading.Event()
+    modules: list[str] = []
+
+    def import_exporters() -> Sequence[MetricExporter]:
+        has_begun.set()
+        assert is_forking.wait(LONG_S)
+        modules.extend("part" for _ in range(100_000))
+        modules.append("whole")
+        return []
+
+    os.register_at_fork(before=is_forking.set)
+    export = MetricExport(Calls(), import_exporters, Resource.get_empty, interval_s=LONG_S, timeout_s=30.0)
+    export.start()
+    assert has_begun.wait(LONG_S)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if modules[-1:] == ["whole"] else 1)
+    _pid, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert export.shutdown(LONG_S)
+
+
 def test_a_forked_child_starts_anew_and_only_when_asked() -> None:
     exporter = KeepingExporter()
     export = make_export(exporter)
