@@ -17,6 +17,7 @@ from otel_torchprof.end_of_program import say_that_it_was_too_short, say_that_no
 from otel_torchprof.live_metrics import LiveMetrics
 from otel_torchprof.missing_steps import MissingSteps, say_that_steps_are_missing
 from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
+from otel_torchprof.own_threads import OWN_THREAD_PREFIX
 from otel_torchprof.periodic_check import PeriodicCheck
 from otel_torchprof.rank_share import SharedSchedule
 from otel_torchprof.recorder.call_windows import CallWindows
@@ -333,11 +334,18 @@ class Runtime:
 
     def _take_part(self) -> None:
         """A process that may only load data calls a model: as good as a step, unless it does load data."""
-        with self._lock:
-            if self._torch is not None and self._torch.utils.data.get_worker_info() is not None:
+        if self._torch is not None and self._torch.utils.data.get_worker_info() is not None:
+            with self._lock:
                 self._records = False
                 self._end_calls(_SWITCH_TIMEOUT_S)
-            else:
+        else:
+            # On a thread of its own: a request must not wait for it.
+            name = f"{OWN_THREAD_PREFIX}begin"
+            threading.Thread(target=self._begin_to_count, name=name, daemon=True).start()
+
+    def _begin_to_count(self) -> None:
+        with self._lock, failures.guard("metrics did not begin"):
+            if not self._shut_down:
                 self._waits_for_step = False
                 self._follow_mode()
 

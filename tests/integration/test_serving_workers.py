@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = "tests.integration.programs.served_by_workers"
 WORKERS = 2
 RUN = "shared-by-all"
+LOADER = f"{RUN}/0/0"  # the server, which counts what it loads itself
 HOW = {
     "sync, loaded before the fork": ["--preload", f"{PROGRAM}:wsgi"],
     "uvicorn, loaded after the fork": ["--worker-class", "uvicorn.workers.UvicornWorker", f"{PROGRAM}:asgi"],
@@ -84,12 +85,14 @@ def test_each_worker_sends_its_own(arguments: list[str], tmp_path: Path) -> None
             "PROMETHEUS_PORT": str(port),
             "OTEL_TRACES_EXPORTER": "otlp",
             "OTEL_METRICS_EXPORTER": "otlp",
+            "OTEL_METRIC_EXPORT_INTERVAL": "200",
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{spans.endpoint}/v1/traces",
             "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"{metrics.endpoint}/v1/metrics",
         }
         with Gunicorn(log, arguments, settings) as server:
             answers = list(answers_of_all(server))
+            metrics.wait_for(lambda: len(instances_of(metrics) - {LOADER}) == WORKERS)
             server.wait_for(lambda: listens(port), "one of them is scraped")
             with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
                 scraped = response.read().decode()
@@ -107,9 +110,12 @@ def test_each_worker_sends_its_own(arguments: list[str], tmp_path: Path) -> None
         assert all(re.fullmatch(rf"{RUN}\.[0-9a-f]{{16}}/0/0", instance) for instance in of_workers)
         ids = Counter((span.trace_id, span.span_id) for span in spans.spans)
         assert max(ids.values()) == 1
-        counted = {resource["service.instance.id"] for resource in metrics.resources()}
-        assert of_workers <= counted <= {*of_workers, f"{RUN}/0/0"}  # the server itself counts what it loads
+        assert instances_of(metrics) - {LOADER} == of_workers
         assert "torchprof_state" in scraped
+
+
+def instances_of(sink: OtlpMetricsSink) -> set[str]:
+    return {resource["service.instance.id"] for resource in sink.resources()}
 
 
 def spans_by_trace(sink: OtlpHttpSink) -> tuple[dict[str, set[str]], dict[str, Counter[str]]]:
