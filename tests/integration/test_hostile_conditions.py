@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from otel_torchprof import Recording
-from tests.support.instrumented import instrumented_environment
-from tests.support.mounts import mounted
+from tests.support.cgroups import lay_cgroups
+from tests.support.mounts import mounted, require_own_mounts
 from tests.support.otlp_sink import HttpAnswer, OtlpHttpSink
 from tests.support.ports import free_ports
+from tests.support.trainings import Trainings
 
-PROGRAM = Path(__file__).with_name("programs") / "trainings.py"
 _OPS_OF_A_STEP = 50  # at least
-
-
-class Trainings:
-    """Trains in children of one process; see the program."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM)],
-            env=instrumented_environment({}),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, folder: Path, settings: Mapping[str, str], limits: Mapping[str, int] | None = None) -> str:
-        """What a training says; it must end with 0 and the loss that it has without us."""
-        settings = {
-            "SCHEDULE": "skip_first=2,active=2,repeat=2",
-            "OTLP_FILE": str(folder / "spans.jsonl"),
-            **settings,
-        }
-        environ = instrumented_environment(settings)
-        changed = {name: value for name, value in environ.items() if os.environ.get(name) != value}
-        case = {"environ": changed, "limits": dict(limits or {}), "output": str(folder / "output")}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(case) + "\n")
-        self._process.stdin.flush()
-        status = self._process.stdout.readline().strip()
-        said = (folder / "output").read_text("utf-8")
-        assert status == "0", said
-        self.loss = (folder / "output.loss").read_text("utf-8")
-        return said
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
 
 
 @pytest.fixture(scope="module")
@@ -170,13 +128,64 @@ def test_a_folder_that_cannot_be(kind: str, trainings: Trainings, loss: str, tmp
     assert "nowhere" not in {path.name for path in tmp_path.iterdir()}
 
 
-def test_a_full_disk(trainings: Trainings, loss: str, tmp_path: Path) -> None:
+def test_a_disk_too_small_to_begin(trainings: Trainings, loss: str, tmp_path: Path) -> None:
     folder = tmp_path / "full"
     folder.mkdir()
     with mounted("tmpfs", folder, "-o", "size=64k"):
         said = trainings.run(tmp_path, {"RECORDING_DIR": str(folder)})
         assert trainings.loss == loss
         assert said.count("\n") == len(reasons(said)) <= 2, said
+
+
+def test_a_disk_that_becomes_full(trainings: Trainings, loss: str, tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    with mounted("tmpfs", folder, "-o", "size=1m"), OtlpHttpSink() as sink:
+        settings = {**to(sink), "RECORDING_DIR": str(folder), "MAX_SPANS_PER_TRACE": "100"}
+        said = trainings.run(tmp_path, settings, ops_a_step=20_000)  # 1.9 MB in a window of two steps
+        steps = sink.span_names["torch.step"]
+        (path,) = folder.glob("*.tprof")
+        first = Recording.open(path)
+    assert trainings.loss == loss
+    assert steps == 4
+    assert set(first.drops) == {"disk_full"}
+    assert len(first) > 10_000
+    assert len(first) + first.drops["disk_full"] > 2 * 20_000
+    # There was no room for the second one, which was recorded in memory.
+    (line,) = said.splitlines()
+    assert "a recording was not saved to a file in OTEL_PYTHON_TORCHPROF_RECORDING_DIR" in line
+
+
+@pytest.mark.parametrize("wanted", [False, True], ids=["unused", "as the recording folder"])
+def test_a_small_dev_shm(wanted: bool, trainings: Trainings, loss: str, tmp_path: Path) -> None:
+    """As containers have it: 64 KiB of it are enough for a program that does not use it, and so for us."""
+    require_own_mounts()
+    with OtlpHttpSink() as sink:
+        settings = {**to(sink), **({"RECORDING_DIR": "/dev/shm/recordings"} if wanted else {})}
+        said = trainings.run(tmp_path, settings, dev_shm_bytes=65_536)
+        steps = sink.span_names["torch.step"]
+    assert trainings.loss == loss
+    assert steps == 4
+    assert said.count("\n") == len(reasons(said)) == int(wanted), said
+
+
+def test_what_a_memory_limit_leaves(trainings: Trainings, loss: str, tmp_path: Path) -> None:
+    lay_cgroups(tmp_path, {"": {"memory.max": str(50 << 20)}}, used_bytes=46 << 20)  # 1 MiB for recordings
+    with OtlpHttpSink() as sink:
+        settings = {**to(sink), "MAX_SPANS_PER_TRACE": "100", "RECORDING_DIR": str(tmp_path / "recordings")}
+        said = trainings.run(tmp_path, settings, ops_a_step=20_000, cgroup_root=str(tmp_path))
+        steps = sink.span_names["torch.step"]
+    assert trainings.loss == loss
+    assert steps == 4
+    (line,) = said.splitlines()
+    assert "25% of what the memory limit of" in line
+    for path in (tmp_path / "recordings").glob("*.tprof"):
+        recording = Recording.open(path)
+        assert set(recording.drops) == {"memory_limit"}
+        assert len(recording) + recording.drops["memory_limit"] > 2 * 20_000
+        limit = recording.metadata["memory_limit"]
+        assert (limit["limit_bytes"], limit["left_bytes"]) == (50 << 20, 4 << 20)
+        assert limit["recordings_bytes"] >= 1 << 20
 
 
 @pytest.mark.parametrize(
@@ -186,6 +195,7 @@ def test_a_full_disk(trainings: Trainings, loss: str, tmp_path: Path) -> None:
         {"RLIMIT_NOFILE": 24},
         {"RLIMIT_NPROC": 1},
         {"RLIMIT_MEMLOCK": 0},
+        {"RLIMIT_AS": 2 << 30},  # less than a recording is to reserve
     ],
     ids="".join,
 )
@@ -193,6 +203,8 @@ def test_limits_of_the_process(
     limits: dict[str, int], trainings: Trainings, loss: str, tmp_path: Path
 ) -> None:
     with OtlpHttpSink() as sink:
-        said = trainings.run(tmp_path, {**to(sink), "RECORDING_DIR": str(tmp_path / "recordings")}, limits)
+        settings = {"RECORDING_DIR": str(tmp_path / "recordings"), "BUFFER_SIZE_MB": "8192"}
+        said = trainings.run(tmp_path, {**to(sink), **settings}, limits=limits)
     assert trainings.loss == loss
-    assert said.count("\n") == len(reasons(said)) <= 2, said
+    # At most: not to a file, not at all, and that nothing was recorded in the end.
+    assert said.count("\n") == len(reasons(said)) <= 3, said

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 from urllib.request import urlopen
 
 import pytest
@@ -22,11 +23,19 @@ from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP
 from otel_torchprof.recorder.schedule import CycleSchedule
 from otel_torchprof.recorder.steps import process_steps
 from otel_torchprof.runtime import Runtime
-from otel_torchprof.semconv_metrics import OP_CALLS, OVERHEAD, RECORDER_STATE, STATE, STEP_DURATION
+from otel_torchprof.semconv_metrics import (
+    OP_CALLS,
+    OVERHEAD,
+    RECORDER_STATE,
+    RECORDER_STATES,
+    STATE,
+    STEP_DURATION,
+)
 from otel_torchprof.telemetry.metric_output import MetricOutput
 from otel_torchprof.telemetry.span_sink import SpanSink
 from tests.integration.programs.plain_loop import train
 from tests.support.metric_families import KeepingExporter, metrics_of
+from tests.support.otlp_metrics_sink import OtlpMetricsSink
 from tests.support.ports import free_ports, listens
 
 TIMEOUT_S = 60.0
@@ -48,19 +57,26 @@ class NoChecks:
 
 
 class Program:
-    """An instrumented program with a clock of the test."""
+    """An instrumented program with a clock of the test.
 
-    def __init__(self, settings: Settings) -> None:
+    With `prometheus_port` metrics go there, and where the environment says.
+    """
+
+    def __init__(self, settings: Settings, prometheus_port: int | None = None) -> None:
         self.spans = InMemorySpanExporter()
         self.exporter = KeepingExporter()
         self.now_ns = 0
         sink = SpanSink(
             max_spans_per_trace=0, max_trace_bytes=0, min_span_duration_ns=0, span_exporter=self.spans
         )
+        environ: Mapping[str, str] = {} if prometheus_port is None else os.environ
+        exporter = self.exporter if prometheus_port is None else None
         self.runtime = Runtime(
             settings,
             sink,
-            lambda collect: MetricOutput(collect, sink.resource, {}, exporter=self.exporter),
+            lambda collect: MetricOutput(
+                collect, sink.resource, environ, exporter=exporter, prometheus_port=prometheus_port
+            ),
             clock_ns=lambda: self.now_ns,
         )
         self.runtime.start()
@@ -103,14 +119,18 @@ def state_in(families: list[MetricFamily]) -> str:
     return state
 
 
+class Instrument(Protocol):
+    def __call__(self, settings: Settings, prometheus_port: int | None = None) -> Program: ...
+
+
 @pytest.fixture
-def instrumented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Settings], Program]]:
+def instrumented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Instrument]:
     monkeypatch.setattr(runtime_module, "PeriodicCheck", NoChecks)
     process_steps.start_over()
     programs: list[Program] = []
 
-    def make(settings: Settings) -> Program:
-        programs.append(Program(settings))
+    def make(settings: Settings, prometheus_port: int | None = None) -> Program:
+        programs.append(Program(settings, prometheus_port))
         return programs[-1]
 
     yield make
@@ -120,7 +140,7 @@ def instrumented(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Settings
 
 
 def test_over_the_bound_for_three_windows_it_records_and_counts_no_more(
-    instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
+    instrumented: Instrument, caplog: pytest.LogCaptureFixture
 ) -> None:
     program = instrumented(Settings(max_overhead=NOTHING, schedule=CycleSchedule(active=1)))
     program.run_windows(WINDOWS_TO_TRIP - 1)
@@ -166,7 +186,7 @@ def test_over_the_bound_for_three_windows_it_records_and_counts_no_more(
 
 
 @pytest.mark.parametrize("mode", [Mode.METRICS, Mode.TRACE])
-def test_one_half_alone_trips_too(mode: Mode, instrumented: Callable[[Settings], Program]) -> None:
+def test_one_half_alone_trips_too(mode: Mode, instrumented: Instrument) -> None:
     program = instrumented(Settings(mode=mode, max_overhead=NOTHING, schedule=CycleSchedule(active=10**6)))
     program.run_windows(WINDOWS_TO_TRIP)
     assert program.state == "tripped"
@@ -175,9 +195,7 @@ def test_one_half_alone_trips_too(mode: Mode, instrumented: Callable[[Settings],
     assert bool(program.spans.get_finished_spans()) is (mode is Mode.TRACE)
 
 
-def test_below_the_bound_nothing_happens(
-    instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_below_the_bound_nothing_happens(instrumented: Instrument, caplog: pytest.LogCaptureFixture) -> None:
     program = instrumented(Settings(mode=Mode.METRICS, max_overhead=EVERYTHING))
     program.run_windows(3 * WINDOWS_TO_TRIP)
     assert (program.state, caplog.messages) == ("metrics", [])
@@ -187,7 +205,7 @@ def test_below_the_bound_nothing_happens(
 
 
 def test_the_modes_and_the_kill_switch_are_seen_in_the_state(
-    instrumented: Callable[[Settings], Program],
+    instrumented: Instrument,
 ) -> None:
     program = instrumented(Settings(max_overhead=EVERYTHING))
     for mode in Mode:
@@ -197,7 +215,7 @@ def test_the_modes_and_the_kill_switch_are_seen_in_the_state(
 
 
 def test_a_file_switches_everything_off_for_as_long_as_it_is_there(
-    tmp_path: Path, instrumented: Callable[[Settings], Program], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, instrumented: Instrument, caplog: pytest.LogCaptureFixture
 ) -> None:
     off_file = tmp_path / "off"
     off_file.touch()
@@ -263,6 +281,56 @@ def test_what_is_off_says_so_to_scrapers_and_exporters(tmp_path: Path) -> None:
     assert not listens(port)
 
 
+def test_every_state_arrives_by_otlp_and_by_prometheus(
+    instrumented: Instrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    with OtlpMetricsSink() as sink:
+        monkeypatch.setenv("OTEL_METRICS_EXPORTER", "otlp")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.endpoint)
+        program = instrumented(Settings(max_overhead=NOTHING, prometheus_port=port), port)
+        program.run_windows(1)
+        states = [program.state]
+
+        def arrives(state: str) -> None:
+            assert program.runtime.metric_output.flush(TIMEOUT_S)
+            assert (received_state(sink), scraped_states(port)) == (state, {state})
+            states.append(state)
+
+        arrives("both")
+        for mode in (Mode.METRICS, Mode.TRACE, Mode.OFF, Mode.BOTH):  # while it runs
+            program.runtime.set_mode(mode)
+            arrives(mode.value)
+        program.run_windows(WINDOWS_TO_TRIP)
+        arrives("tripped")
+        program.runtime.set_mode(Mode.BOTH)  # which is what the log says
+        arrives("both")
+    assert set(states) == set(RECORDER_STATES)
+
+
+def test_a_mode_without_metrics_is_exported_once(
+    instrumented: Instrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = instrumented(Settings(max_overhead=EVERYTHING))
+    for mode in (Mode.TRACE, Mode.METRICS, Mode.OFF):
+        program.runtime.set_mode(mode)
+        if mode is not Mode.METRICS:
+            wait_until(lambda: exported_states(program.exporter)[-1:] == [mode.value])  # noqa: B023
+    assert exported_states(program.exporter) == ["trace", "off"]
+
+
+def received_state(sink: OtlpMetricsSink) -> str:
+    """The one state whose value is 1 in the last export."""
+    (state,) = [
+        str(attribute.value.string_value)
+        for point in sink.named(RECORDER_STATE)[-1].gauge.data_points
+        if point.as_int == 1 or point.as_double == 1
+        for attribute in point.attributes
+    ]
+    return state
+
+
 def exported_states(exporter: KeepingExporter) -> list[object]:
     return [
         point.attributes[STATE]
@@ -279,7 +347,7 @@ def scraped_states(port: int) -> set[str]:
 
 
 def test_what_tripped_in_the_parent_has_not_in_its_child(
-    instrumented: Callable[[Settings], Program],
+    instrumented: Instrument,
 ) -> None:
     program = instrumented(Settings(mode=Mode.METRICS, max_overhead=NOTHING))
     program.run_windows(WINDOWS_TO_TRIP)

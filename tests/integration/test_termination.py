@@ -1,4 +1,4 @@
-"""Programs that are ended by SIGTERM: what they recorded arrives, and they end as they would without us."""
+"""Programs that are ended by signals: what they recorded arrives, and they end as they would without us."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.support.otlp_sink import HttpAnswer, OtlpHttpSink
 PROGRAM = str(Path(__file__).with_name("programs") / "told_to_end.py")
 
 
-def ended_by_sigterm(sink: OtlpHttpSink, folder: Path, *arguments: str) -> tuple[int, str, str]:
+def ended_by(
+    number: signal.Signals, sink: OtlpHttpSink, folder: Path, *arguments: str
+) -> tuple[int, str, str]:
     """The exit status, the program's output before it waited, and what it said."""
     settings = {
         "SCHEDULE": "skip_first=2,active=100,repeat=1",  # a window that is open to the end
@@ -38,7 +40,7 @@ def ended_by_sigterm(sink: OtlpHttpSink, folder: Path, *arguments: str) -> tuple
                 line = program.stdout.readline()
                 assert line, program.communicate()[1]
                 output += line
-            program.send_signal(signal.SIGTERM)
+            program.send_signal(number)
             _rest, said = program.communicate(timeout=60)
         finally:
             program.kill()
@@ -48,26 +50,35 @@ def ended_by_sigterm(sink: OtlpHttpSink, folder: Path, *arguments: str) -> tuple
 @pytest.mark.parametrize("waits_in", ["python", "library"])
 def test_what_was_recorded_is_sent_first(waits_in: str, tmp_path: Path) -> None:
     with OtlpHttpSink() as sink:
-        status, _output, said = ended_by_sigterm(sink, tmp_path, waits_in)
+        status, _output, said = ended_by(signal.SIGTERM, sink, tmp_path, waits_in)
         assert sink.span_names["torch.step"] == 4
     assert (status, said) == (-signal.SIGTERM, "")
 
 
+def test_an_interrupt_from_the_keyboard_sends_it_too(tmp_path: Path) -> None:
+    with OtlpHttpSink() as sink:
+        status, _output, said = ended_by(signal.SIGINT, sink, tmp_path)
+        assert sink.span_names["torch.step"] == 4
+    assert status == -signal.SIGINT
+    assert said.splitlines()[-1] == "KeyboardInterrupt"
+    assert "otel" not in said  # the program's own traceback, and no word of ours
+
+
 def test_a_collector_that_hangs_keeps_nobody_for_ever(tmp_path: Path) -> None:
     with OtlpHttpSink(HttpAnswer(hangs=True)) as sink:
-        status, _output, said = ended_by_sigterm(sink, tmp_path)
+        status, _output, said = ended_by(signal.SIGTERM, sink, tmp_path)
     assert status == -signal.SIGTERM
     assert 1 <= said.count("\n") <= 2  # that it did not answer, and that something is lost
 
 
 def test_a_program_that_handles_the_signal_decides_by_itself(tmp_path: Path) -> None:
     with OtlpHttpSink() as sink:
-        status, _output, said = ended_by_sigterm(sink, tmp_path, "own-handler")
+        status, _output, said = ended_by(signal.SIGTERM, sink, tmp_path, "own-handler")
         assert sink.span_names["torch.step"] == 4  # at its exit
     assert (status, said) == (7, "")
 
 
 def test_forked_children_end_at_once(tmp_path: Path) -> None:
     with OtlpHttpSink() as sink:
-        _status, output, _said = ended_by_sigterm(sink, tmp_path, "fork")
+        _status, output, _said = ended_by(signal.SIGTERM, sink, tmp_path, "fork")
     assert f"child ended by {int(signal.SIGTERM)}\n" in output

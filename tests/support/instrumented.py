@@ -28,14 +28,18 @@ class Finished:
 
 
 def run_instrumented(
-    program: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None
+    program: Sequence[str],
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = _TIMEOUT_S,
 ) -> Finished:
     """Run `python PROGRAM...` in `folder` under `opentelemetry-instrument`; it must end with 0.
 
     Spans go to a file unless `settings`, environment variables, name another exporter. Short names stand for
     `OTEL_PYTHON_TORCHPROF_*`.
     """
-    return _run([script("opentelemetry-instrument"), sys.executable, *program], folder, settings)
+    return _run([script("opentelemetry-instrument"), sys.executable, *program], folder, settings, timeout_s)
 
 
 def run_plain(program: Sequence[str], folder: Path, settings: Mapping[str, str] | None = None) -> Finished:
@@ -76,11 +80,16 @@ def script(name: str) -> str:
     return str(Path(sys.executable).with_name(name))
 
 
-def _run(command: Sequence[str], folder: Path, settings: Mapping[str, str] | None) -> Finished:
+def _run(
+    command: Sequence[str],
+    folder: Path,
+    settings: Mapping[str, str] | None,
+    timeout_s: float = _TIMEOUT_S,
+) -> Finished:
     output = folder / "spans.jsonl"
     environ = instrumented_environment({"OTLP_FILE": str(output), **(settings or {})})
     done = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=timeout_s, check=False
     )
     assert done.returncode == 0, f"exit {done.returncode}:\n{done.stdout}\n{done.stderr}"
     lines = output.read_text("utf-8").splitlines() if output.exists() else []

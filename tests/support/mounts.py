@@ -1,4 +1,4 @@
-"""File systems of a kind and size of their own."""
+"""File systems of a kind and size of their own, for all processes or for one."""
 
 from __future__ import annotations
 
@@ -29,3 +29,14 @@ def mounted(kind: str, at: Path, *options: str) -> Iterator[Path]:
     finally:
         # Lazily: the mapping of a recording lives as long as its capture.
         subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+def require_own_mounts() -> None:
+    """Skips the test where a process may not have mounts that no other sees, as in most containers."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        skip_or_fail("no unshare command: install util-linux")
+    command = [unshare, "--mount", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no mounts of its own for a process here: {done.stderr.strip()}")

@@ -1,12 +1,13 @@
 """Trains for as many windows as it is told, with threads that come and go, failures, and forks.
 
-At the end of each window a line: resident kilobytes and open handles.
+At the end of each window a line: resident kilobytes, open handles, threads.
 """
 
 import os
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import nn
@@ -21,15 +22,29 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for window in range(int(sys.argv[1])):
         for _ in range(STEPS_A_WINDOW):
-            optimizer.zero_grad()
-            model(torch.ones(4, 8)).sum().backward()
             thread = threading.Thread(target=compute)
             thread.start()
             thread.join()
-            optimizer.step()
-        if window % 5 == 0:
-            fork()
-        print(resident_kb(), open_handles(), flush=True)
+            step(model, optimizer)
+        if os.fork() == 0:
+            be_a_child(model, optimizer, exits=window % 20 == 0)
+        _pid, status = os.wait()
+        assert status == 0
+        print(resident_kb(), entries("fd"), entries("task"), flush=True)
+
+
+def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+
+
+def be_a_child(model: nn.Module, optimizer: torch.optim.Optimizer, *, exits: bool) -> NoReturn:
+    """Take a step and end at once, or like any program."""
+    step(model, optimizer)
+    if exits:
+        sys.exit()
+    os._exit(0)
 
 
 def compute() -> None:
@@ -43,16 +58,8 @@ def compute() -> None:
         pass
 
 
-def fork() -> None:
-    child = os.fork()
-    if child == 0:
-        torch.ones(2) + 1
-        os._exit(0)
-    os.waitpid(child, 0)
-
-
-def open_handles() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+def entries(folder: str) -> int:
+    return sum(1 for _ in Path("/proc/self", folder).iterdir())
 
 
 def resident_kb() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 import threading
 
 import pytest
@@ -270,3 +271,27 @@ def test_a_step_that_interrupts_the_counting_of_another_does_not_hang() -> None:
     training.join(30)
     assert not training.is_alive()
     assert tracker.numbers
+
+
+def test_threads_that_step_at_once_announce_every_step_in_order() -> None:
+    """A boundary that comes out of order is no step of its own to who records."""
+    steps_each, thread_count = 500, 4
+    tracker, program = Boundaries(), Owner()
+    begin_together = threading.Barrier(thread_count)
+
+    def step() -> None:
+        begin_together.wait()
+        for _ in range(steps_each):
+            tracker.advance(EXPLICIT, program)
+
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=step) for _ in range(thread_count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before_s)
+    assert tracker.numbers == list(range(1, steps_each * thread_count + 1))
