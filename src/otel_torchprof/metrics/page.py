@@ -170,9 +170,9 @@ _VALUES = f"""\
 - **Sampling**: with `METRICS_SAMPLING=auto` the operators of one step in N are counted, and each stands
   for N. N follows from what counting costs, measured as the program runs: with some operators before the
   first step, and by how much longer counted steps take than the others. Which step of a block of N it is,
-  is drawn at random before the block begins. So the mean of an estimate is the true value, and over many steps it comes close to
-  it; over a few steps the counters of operators move in leaps. Everything else is counted whole, and of
-  recordings all is.
+  is drawn at random before the block begins. So the mean of an estimate is the true value, and over many
+  steps it comes close to it; over a few steps the counters of operators move in leaps. Everything else is
+  counted whole, and of recordings all is.
 - **Sums** are cumulative since counting began, or since the recording did. A name that got its place later
   has its own start.
 - **Histograms** have upper bounds by powers of two: {_SHORT_BOUNDS}, and of steps and waits
