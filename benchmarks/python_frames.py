@@ -99,7 +99,7 @@ def _ours() -> Iterator[None]:
 def _add_viztracer(watchers: dict[str, Watcher]) -> str:
     """Returns why it is not measured, empty when it is."""
     try:
-        from viztracer import VizTracer  # type: ignore[import-not-found,unused-ignore]
+        from viztracer import VizTracer  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError as error:
         return str(error)
 
