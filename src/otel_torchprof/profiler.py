@@ -69,8 +69,9 @@ class profile(TraceProfile):
     Several may record at the same time, each with a recording of its own that holds all events.
 
     Args:
-        activities: `ProfilerActivity`s, or dictionaries of them with names; None takes all that there are.
-            Without `CPU` only devices, and the calls to them, are shown.
+        activities: `ProfilerActivity`s, or dictionaries of them with the names of what is wanted of each, as
+            `{ProfilerActivity.CUDA: ["GPU_MEMCPY"]}`; None takes all that there are. Without `CPU` only
+            devices, and the calls to them, are shown.
         schedule: says for each step what to do, see `schedule()`; None records everything as one cycle.
         on_trace_ready: called with the profile when a cycle has ended. `prof.is_partial` tells that `stop()`
             cut it off. What it raises comes out of `step()` or `stop()`; the next cycle is recorded all the
@@ -196,8 +197,8 @@ class profile(TraceProfile):
             ImportError: torch is not installed.
             BridgeUnavailable: ops cannot be recorded with this torch on this machine; it says what to do.
             OSError: the file cannot be made.
-            RuntimeError: it was started before, or too many record already; through torch.profiler, another
-                of it records.
+            RuntimeError: it was started before, too many record already, or an activity is asked for what it
+                has not; through torch.profiler, another of it records.
         """
         if self._machine.running:
             raise RuntimeError("a profile records once: make another")
