@@ -1,6 +1,6 @@
 """Left on: windows upon windows, threads and forks, and neither memory nor handles grow.
 
-`TORCHPROF_SOAK_WINDOWS=20000` makes it half an hour.
+`TORCHPROF_SOAK_WINDOWS=10000` makes it about half an hour.
 """
 
 from __future__ import annotations
