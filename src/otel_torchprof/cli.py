@@ -31,8 +31,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from otel_torchprof.cli_text import printable
 
-        if message.startswith("unrecognized arguments: ") and " -" not in message:
-            message += "; one input at a time: a loop of the shell, or convert, takes several"
+        left_over = message.removeprefix("unrecognized arguments: ")
+        if left_over != message and not any(word.startswith("-") for word in left_over.split()):
+            several = "one input at a time: a loop of the shell, or convert, takes several"
+            message = f"{several}; left over: {left_over}"
         self.exit(EXIT_WRONG_USE, f"{self.prog}: {printable(message)} (see {self.prog} --help)\n")
 
 

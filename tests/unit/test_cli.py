@@ -322,9 +322,8 @@ def test_what_cannot_be_read_is_one_line_and_exit_2(command: str, tmp_path: Path
     empty.touch()
     assert str(tmp_path / "gone.tprof") in one_line(run(command, tmp_path / "gone.tprof"))
     assert f"{tmp_path} is a folder: name a file in it" in one_line(run(command, tmp_path))
-    assert "one input at a time: a loop of the shell, or convert, takes several" in one_line(
-        run(command, text, empty)
-    )
+    several = "one input at a time: a loop of the shell, or convert, takes several"
+    assert f"otel-torchprof: {several}; left over: {empty} (" in one_line(run(command, text, empty))
     assert "otel-torchprof: " in one_line(run(command, text))
     assert "otel-torchprof: " in one_line(run(command, empty))
 

@@ -33,6 +33,7 @@ def started_with(monkeypatch: pytest.MonkeyPatch) -> list[CaptureOptions]:
         raise OSError("not started")
 
     monkeypatch.setattr(RecorderChoice, "start", start)
+    monkeypatch.setattr(trace_profile, "warn_of_missing", lambda _activities: None)
     monkeypatch.setattr(trace_profile, "supported_activities", lambda: {CPU, CUDA})
     monkeypatch.setattr(
         trace_profile, "device_mode", lambda activities: "on" if CUDA in activities else "off"
