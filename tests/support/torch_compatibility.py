@@ -82,8 +82,8 @@ _NOTES = {
     "autograd.profile(experimental_config)": ("differs", "taken and without effect"),
     "autograd.profile(use_kineto)": (
         "differs",
-        "taken and without effect: CUPTI times devices either way; where it cannot, one warning says why, and "
-        "there is no device time: torch then puts CUDA events around each op",
+        "taken and without effect: CUPTI times devices either way; where it cannot, one warning says why, "
+        "and there is no device time: torch then puts CUDA events around each op",
     ),
     "autograd.profile(post_processing_timeout_s)": ("differs", "taken and without effect"),
     "autograd.profile.config": ("differs", "made when asked for: nothing here reads it"),
