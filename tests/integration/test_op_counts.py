@@ -17,7 +17,7 @@ import torch
 from torch.profiler import record_function
 
 from otel_torchprof.recorder.capture import Capture
-from otel_torchprof.recorder.op_cost import measure_op_cost_ns
+from otel_torchprof.recorder.op_cost import ASSUMED_OP_COST_NS, measure_op_cost_ns
 from otel_torchprof.recorder.op_counts import TABLE_FULL_NAME, OpCount, OpCounts, OpPhase
 from otel_torchprof.recorder.step_sampling import StepSampler
 from otel_torchprof.recorder.steps import StepSource, StepTracker
@@ -332,3 +332,14 @@ def test_the_cost_of_counting_is_measured_with_ops_that_are_counted_nowhere_else
     torch.ones(3)
     counts.stop()
     assert "aten::add" not in {row.name for row in counts.collect()}
+
+
+def test_the_cost_of_counting_is_assumed_while_anyone_records() -> None:
+    capture = Capture()
+    capture.start()
+    assert measure_op_cost_ns() == ASSUMED_OP_COST_NS
+    assert len(capture.stop()) == 0
+    with torch.profiler.profile() as theirs:
+        assert measure_op_cost_ns() == ASSUMED_OP_COST_NS
+    assert "aten::add" not in {event.name for event in theirs.events()}
+    assert measure_op_cost_ns() != ASSUMED_OP_COST_NS

@@ -24,13 +24,19 @@ constexpr u64 name_key(NameSpace space, u32 value) noexcept {
   return (static_cast<u64>(space) << 32U) | value;
 }
 
-// Nothing known yet but the place.
-DeviceWorkRecord blank_work(EventKind kind) noexcept {
+// To be copied: compilers make a slow loop of setting so many bytes to 0.
+constexpr DeviceWorkRecord kNothingKnown = [] {
   DeviceWorkRecord work{};
-  work.kind = static_cast<u8>(kind);
   work.correlation = work.size_bytes = work.graph_node_id = work.graph_id = -1;
   work.device = work.context = work.stream = work.wait_stream = work.wait_event = -1;
   work.registers = work.shared_bytes = -1;
+  return work;
+}();
+
+// Nothing known yet but the kind.
+DeviceWorkRecord blank_work(EventKind kind) noexcept {
+  DeviceWorkRecord work = kNothingKnown;
+  work.kind = static_cast<u8>(kind);
   return work;
 }
 
@@ -239,6 +245,16 @@ void RecordDecoder::add_external_id(const std::byte* record) {
 }
 
 std::uint32_t RecordDecoder::kernel_name_id(const char* name) {
+  constexpr u64 kOdd = 0x9E3779B97F4A7C15;
+  KernelAddress& address =
+      kernel_addresses_[(reinterpret_cast<std::uintptr_t>(name) * kOdd) >> (64U - kKernelAddressBits)];
+  if (address.name != name || address.buffer != counts_.buffers) {
+    address = {.name = name, .buffer = counts_.buffers, .id = checked_kernel_name_id(name)};
+  }
+  return address.id;
+}
+
+std::uint32_t RecordDecoder::checked_kernel_name_id(const char* name) {
   const auto known = kernel_names_.find(name);
   if (known != kernel_names_.end() && (name == nullptr || known->second.mangled == name)) {
     return known->second.id;

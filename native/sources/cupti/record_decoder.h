@@ -57,6 +57,8 @@ class RecordDecoder {
   [[nodiscard]] bool set_times(Record& into, const std::byte* record, std::size_t start, std::size_t end);
 
   [[nodiscard]] std::uint32_t kernel_name_id(const char* name);
+  // Looks at the name itself.
+  [[nodiscard]] std::uint32_t checked_kernel_name_id(const char* name);
   [[nodiscard]] std::uint32_t call_name_id(std::uint32_t domain, std::uint32_t callback_id);
   // Of names that few records have: interned anew each time the key is.
   template <typename Make>
@@ -69,12 +71,21 @@ class RecordDecoder {
     std::uint32_t id;
   };
 
+  // Checked once in a buffer: by the time it is read an address carries one name for all of its records.
+  struct KernelAddress {
+    const char* name;
+    std::uint64_t buffer;  // the number of the one that it was checked in; 0 = none
+    std::uint32_t id;
+  };
+  static constexpr unsigned kKernelAddressBits = 9;
+
   const Libraries& libraries_;
   DeviceLog& log_;
   DeviceClockPair first_;
   DeviceClockLine clock_;
   CorrelationIds correlations_;
   DeviceCounts counts_;
+  std::array<KernelAddress, std::size_t{1} << kKernelAddressBits> kernel_addresses_{};
   std::unordered_map<const char*, KernelName> kernel_names_;
   std::unordered_map<std::uint64_t, std::uint32_t> names_;
   std::array<std::vector<std::uint32_t>, 2> call_names_;  // runtime and driver, by callback id; 0 = not yet

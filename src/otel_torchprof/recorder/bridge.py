@@ -86,11 +86,17 @@ class Bridge:
         self._lock = threading.RLock()
         # Whose callbacks this process has from its parent, and must not remove.
         self._inherited: set[int] = set()
+        self._recording: set[int] = set()  # slots that hear of ops
         os.register_at_fork(
             before=self._lock.acquire,
             after_in_parent=self._lock.release,
             after_in_child=self._after_fork_in_child,
         )
+
+    @property
+    def records(self) -> bool:
+        """Whether any capture of this process hears of ops."""
+        return bool(self._recording)
 
     def enable(self, slot: int, *, record_inputs: bool, record_identities: bool = False) -> None:
         """Has a capture slot hear of ops and spans; again with the same options it changes nothing.
@@ -106,6 +112,7 @@ class Bridge:
         flags = _HOOK_INPUTS * record_inputs | _HOOK_IDENTITIES * (record_inputs and record_identities)
         with self._lock:
             self._inherited.discard(slot)
+            self._recording.add(slot)
             code = self._table.enable(slot, flags)
         if code:
             raise BridgeUnavailable(
@@ -117,6 +124,7 @@ class Bridge:
         """Ends that; without it does nothing."""
         core.record_scopes(slot, False)
         with self._lock:
+            self._recording.discard(slot)
             if slot not in self._inherited:
                 self._table.disable(slot)
 
@@ -188,6 +196,7 @@ class Bridge:
         # to report to: another of its threads may have held the lock that torch takes to remove one, and in
         # this process nobody would ever release it.
         self._inherited = {_COUNTING, *range(_CAPTURE_SLOTS)}
+        self._recording.clear()
         for slot in range(_CAPTURE_SLOTS):
             self._table.disable_memory(slot)
         self._lock.release()

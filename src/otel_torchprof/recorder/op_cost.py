@@ -7,6 +7,7 @@ from typing import Protocol
 
 from otel_torchprof.recorder.bridge import load_bridge
 from otel_torchprof.recorder.op_counts import OpCounts
+from otel_torchprof.recorder.torch_profiler import torch_profiler_records
 
 ASSUMED_OP_COST_NS = 170.0
 """What it is taken for where it cannot be measured, as `make bench` found it."""
@@ -17,6 +18,10 @@ _OPS = 200
 
 class TimedOps(Protocol):
     """What is measured with: the bridge."""
+
+    @property
+    def records(self) -> bool:
+        """Whether anyone would record these ops."""
 
     def time_ops(self, count: int) -> int:
         """Runs a small op `count` times: the nanoseconds that took, 0 when it could not."""
@@ -46,8 +51,8 @@ def measure_op_cost_ns(counts: Switch | None = None, timed: TimedOps | None = No
         timed: what runs the ops; None takes the bridge.
 
     Returns:
-        Nanoseconds an op; `ASSUMED_OP_COST_NS` where torch refused the ops, or a disturbed machine gave a
-        figure that is none.
+        Nanoseconds an op; `ASSUMED_OP_COST_NS` while anyone records, as these ops would be in what they
+        record, where torch refused the ops, or when a disturbed machine gave a figure that is none.
 
     Raises:
         BridgeUnavailable: ops cannot be counted with this torch on this machine.
@@ -55,6 +60,8 @@ def measure_op_cost_ns(counts: Switch | None = None, timed: TimedOps | None = No
     """
     counts = counts or OpCounts(max_names=1)
     timed = timed or load_bridge()
+    if timed.records or torch_profiler_records():
+        return ASSUMED_OP_COST_NS
     counts.start()
     try:
         differences = []

@@ -23,6 +23,13 @@ _SLOT_TAKEN = "torch.profiler records already, and a process has one slot for it
 _starting = threading.Lock()
 
 
+def torch_profiler_records() -> bool:
+    """Whether torch's own profiler has been started in this process."""
+    from torch.autograd import profiler
+
+    return bool(profiler._is_profiler_enabled)
+
+
 class TorchProfilerError(RuntimeError):
     """torch.profiler cannot do this here and now; the message says why."""
 

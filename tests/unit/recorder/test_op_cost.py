@@ -15,6 +15,7 @@ class Machine:
     """Counts, and times ops: `took_ns` gives what an op of a turn takes, given whether it is counted."""
 
     took_ns: Callable[[int, bool], float]
+    records: bool = False
     weight: int = 0
     turns: int = 0
     calls: list[str] = field(default_factory=list)
@@ -53,6 +54,12 @@ def test_turns_that_were_interrupted_do_not_count() -> None:
 @pytest.mark.parametrize("counted_ns", [0, 30, 40], ids=["refused", "faster", "the same"])
 def test_without_a_figure_that_can_be_one_it_is_assumed(counted_ns: float) -> None:
     assert measured(Machine(lambda _, is_counted: counted_ns if is_counted else 40)) == ASSUMED_OP_COST_NS
+
+
+def test_nothing_runs_while_anyone_records() -> None:
+    machine = Machine(lambda _, is_counted: 290 if is_counted else 40, records=True)
+    assert measure_op_cost_ns(machine, machine) == ASSUMED_OP_COST_NS
+    assert (machine.turns, machine.calls) == (0, [])
 
 
 def test_an_error_leaves_nothing_counting() -> None:

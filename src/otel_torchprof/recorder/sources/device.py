@@ -11,6 +11,7 @@ from otel_torchprof.recorder.cupti_location import cupti_paths
 from otel_torchprof.recorder.device_wait import wait_for_devices
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
+from otel_torchprof.recorder.torch_profiler import torch_profiler_records
 
 KINDS = ("kernel", "memcpy", "memset", "runtime", "driver", "sync", "overhead")
 # For what was launched last. The program would wait for it soon anyway.
@@ -108,11 +109,6 @@ class DeviceSource(Source):
             self._is_complete = False
             error = SourceUnavailable("torch.profiler was started meanwhile and takes a part of it")
             failures.report("work on devices is incomplete", error)
-
-
-def torch_profiler_records() -> bool:
-    """Whether torch's own profiler has been started in this process."""
-    return bool(_torch().autograd.profiler._is_profiler_enabled)
 
 
 def _torch() -> Any:
