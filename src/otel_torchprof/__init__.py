@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_torchprof.version import __version__
 
 if TYPE_CHECKING:
-    from otel_torchprof.control import batch, prometheus_collector, set_mode
+    from otel_torchprof.live.control import batch, prometheus_collector, set_mode
     from otel_torchprof.profiler import (
         DeviceType,
         ExecutionTraceObserver,
@@ -58,9 +58,9 @@ __all__ = [
 # All others are the profiler's.
 _HOMES = {
     "Recording": "otel_torchprof.recording",
-    "batch": "otel_torchprof.control",
-    "prometheus_collector": "otel_torchprof.control",
-    "set_mode": "otel_torchprof.control",
+    "batch": "otel_torchprof.live.control",
+    "prometheus_collector": "otel_torchprof.live.control",
+    "set_mode": "otel_torchprof.live.control",
     "span": "otel_torchprof.recorder.span",
     "step": "otel_torchprof.recorder.program_steps",
 }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
-from otel_torchprof.rank_share import DEFAULT_RANK_SHARE, RankShare, parse_rank_share
+from otel_torchprof.live.rank_share import DEFAULT_RANK_SHARE, RankShare, parse_rank_share
 from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceMode
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from otel_torchprof.config import Configuration, Mode, Settings
+from otel_torchprof.live.termination import TerminationHandler
 from otel_torchprof.package import _instruments
 from otel_torchprof.recorder.process_role import reason_not_to_record
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
 from otel_torchprof.setting_mistakes import unknown_settings
-from otel_torchprof.termination import TerminationHandler
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from opentelemetry.sdk.resources import Resource
 
+    from otel_torchprof.live.runtime import Runtime
     from otel_torchprof.metrics.families import MetricFamily
-    from otel_torchprof.runtime import Runtime
     from otel_torchprof.telemetry.metric_output import MetricOutput
     from otel_torchprof.telemetry.span_sink import SpanSink
 
@@ -163,7 +163,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         *,
         automatic: bool,
     ) -> None:
-        from otel_torchprof.runtime import Runtime
+        from otel_torchprof.live.runtime import Runtime
         from otel_torchprof.telemetry.declarative import is_disabled_by_file
         from otel_torchprof.telemetry.metric_output import MetricOutput
         from otel_torchprof.telemetry.redaction import Redactor

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.exporters import export, exporter_names
 from otel_torchprof.recording import EventKind, LinkType, Recording, RecordingBuilder, StepFlags, TrackKind
 from tests.support.otlp_sink import OtlpHttpSink

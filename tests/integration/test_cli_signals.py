@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 from otel_torchprof.exporters import export
 from tests.support.report_recordings import training_recording
 
@@ -18,7 +18,7 @@ from tests.support.report_recordings import training_recording
 # them, whatever the process that runs the tests does with them.
 PROGRAM = """
 import signal, sys
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 from otel_torchprof.exporters.output_file import OutputFile
 
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch.profiler import record_function
 
-from otel_torchprof import cli
 from otel_torchprof._native import core
 from otel_torchprof.analysis.counters import CounterTotals, counter_totals
+from otel_torchprof.cli import main as cli
 from otel_torchprof.profiler import profile
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions

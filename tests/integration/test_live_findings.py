@@ -10,9 +10,9 @@ import torch
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_torchprof import live_findings
 from otel_torchprof.analysis.patterns import PatternReport, find_patterns
 from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.live import findings as live_findings
 from otel_torchprof.recording import Recording
 from otel_torchprof.semconv_metrics import PATTERN_FINDINGS
 from tests.support.metric_families import KeepingExporter, metrics_of

@@ -21,9 +21,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from prometheus_client import CollectorRegistry
 
 import otel_torchprof
-from otel_torchprof import Recording, live_metrics
+from otel_torchprof import Recording
 from otel_torchprof.config import SettingError
 from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.live import metrics as live_metrics
 from otel_torchprof.metrics.families import HistogramPoint, MetricFamily, NumberPoint
 from otel_torchprof.metrics.from_recording import families_from_recording
 from otel_torchprof.recorder.cuda_memory import DeviceMemory

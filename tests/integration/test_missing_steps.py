@@ -9,8 +9,8 @@ import pytest
 import torch
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from otel_torchprof import missing_steps
 from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.live import missing_steps
 from tests.support.metric_families import KeepingExporter
 from tests.support.served_models import Repeated
 

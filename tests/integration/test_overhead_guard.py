@@ -15,14 +15,14 @@ from opentelemetry.sdk.metrics.export import NumberDataPoint
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_torchprof
-from otel_torchprof import runtime as runtime_module
 from otel_torchprof.config import Mode, Settings
 from otel_torchprof.instrumentor import TorchprofInstrumentor
+from otel_torchprof.live import runtime as runtime_module
+from otel_torchprof.live.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP
+from otel_torchprof.live.runtime import Runtime
 from otel_torchprof.metrics.families import HistogramPoint, MetricFamily, NumberPoint
-from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP
 from otel_torchprof.recorder.schedule import CycleSchedule
 from otel_torchprof.recorder.steps import process_steps
-from otel_torchprof.runtime import Runtime
 from otel_torchprof.semconv_metrics import (
     OP_CALLS,
     OVERHEAD,

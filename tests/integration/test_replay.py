@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.recording import RecordingBuilder, StepFlags
 from tests.support.otlp_sink import HttpAnswer, OtlpGrpcSink, OtlpHttpSink
 
@@ -121,7 +121,7 @@ def test_no_server_is_exit_2_and_one_line_that_names_the_option(protocol: str, r
             [
                 sys.executable,
                 "-c",
-                "import sys; from otel_torchprof.cli import main; sys.exit(main())",
+                "import sys; from otel_torchprof.cli.main import main; sys.exit(main())",
                 *arguments,
             ],
             env={**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"},

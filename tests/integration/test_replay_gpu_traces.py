@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.importers import load
 from otel_torchprof.recording import EventKind, LinkType, Recording, TrackKind
 from tests.support.otlp_sink import OtlpHttpSink

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_DELTA
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.metrics.families import HistogramPoint, NumberPoint, count_series
 from otel_torchprof.metrics.from_recording import families_from_recording
 from otel_torchprof.recording import (
@@ -189,7 +189,7 @@ def replaying(path: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str
     # A background job of a shell ignores interrupts, and so do its children.
     command = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
-        "from otel_torchprof.cli import main; sys.exit(main())"
+        "from otel_torchprof.cli.main import main; sys.exit(main())"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", command, "replay", path, "--metrics", "--prometheus-port", "0", *arguments],

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 
 
 class TerminalText(io.StringIO):

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase, TrackKind
 from otel_torchprof.version import __version__
 from tests.support.privileges import bound_by_permissions
 
-COMMAND = [sys.executable, "-c", "import sys; from otel_torchprof.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "import sys; from otel_torchprof.cli.main import main; sys.exit(main())"]
 SECOND = 1_000_000_000
 
 
@@ -380,7 +380,7 @@ def test_a_reader_that_goes_away_is_no_traceback(tprof: Path) -> None:
 def test_an_interrupt_is_no_traceback() -> None:
     script = (
         "import signal, sys\n"
-        "from otel_torchprof import cli, cli_info\n"
+        "from otel_torchprof.cli import main as cli; from otel_torchprof.cli import info as cli_info\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def load(path):\n"
         "    signal.raise_signal(signal.SIGINT)\n"
@@ -395,7 +395,7 @@ def test_an_interrupt_is_no_traceback() -> None:
 def test_a_signal_while_modules_are_imported_is_no_traceback(number: signal.Signals, code: int) -> None:
     script = (
         "import signal, sys\n"
-        "from otel_torchprof.cli import main\n"
+        "from otel_torchprof.cli.main import main\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
         "        if name == 'numpy':\n"
@@ -423,7 +423,7 @@ def test_reading_needs_neither_torch_nor_opentelemetry(tprof: Path) -> None:
         "recording = Recording.open(sys.argv[1])\n"
         "assert len(recording) == 5, len(recording)\n"
         "assert recording.tree().self_ns.sum() == 10_500\n"
-        "from otel_torchprof.cli import main\n"
+        "from otel_torchprof.cli.main import main\n"
         "assert main(['report', sys.argv[1]]) == 0\n"
         "assert 'torch' not in sys.modules\n"
         "assert [thread.name for thread in threading.enumerate()] == ['MainThread']\n"

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli, doctor
 from otel_torchprof._native import core
-from otel_torchprof.doctor import examine
-from otel_torchprof.doctor_check import Check
-from otel_torchprof.doctor_device import describe_cupti
-from otel_torchprof.doctor_places import file_system_of
-from otel_torchprof.doctor_sources import HARDWARE_COUNTERS, SOFTWARE_COUNTERS, check_counters
+from otel_torchprof.cli import main as cli
+from otel_torchprof.doctor import examination as doctor
+from otel_torchprof.doctor.check import Check
+from otel_torchprof.doctor.device import describe_cupti
+from otel_torchprof.doctor.examination import examine
+from otel_torchprof.doctor.places import file_system_of
+from otel_torchprof.doctor.sources import HARDWARE_COUNTERS, SOFTWARE_COUNTERS, check_counters
 from otel_torchprof.recorder.cgroup_memory import CgroupMemory
 from otel_torchprof.recorder.memory_budget import memory_budget
 from tests.support.cgroups import lay_cgroups

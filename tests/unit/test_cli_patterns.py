@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli
 from otel_torchprof.analysis.patterns import Need, own_patterns
+from otel_torchprof.cli import main as cli
 from otel_torchprof.recording import EventKind, RecordingBuilder
 from tests.support.terminals import terminal_lines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.recording import EventKind, RecordingBuilder, TrackKind
 from tests.support.device_programs import DeviceProgram
 from tests.support.terminals import terminal_lines

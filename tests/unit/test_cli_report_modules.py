@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 from tests.support.module_recordings import nested_modules
 
 

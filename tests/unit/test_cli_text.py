@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import (
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import (
     NameCell,
     OutputConsole,
     cell,

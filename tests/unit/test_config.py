@@ -22,7 +22,7 @@ from otel_torchprof.config import (
     Settings,
     StepRule,
 )
-from otel_torchprof.rank_share import RankShare
+from otel_torchprof.live.rank_share import RankShare
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule
 
 PREFIX = "OTEL_PYTHON_TORCHPROF_"

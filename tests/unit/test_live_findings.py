@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from otel_torchprof import live_findings
 from otel_torchprof.analysis.patterns import Level, Match, PatternReport, View, find_patterns, pattern
-from otel_torchprof.live_findings import LiveFindings
+from otel_torchprof.live import findings as live_findings
+from otel_torchprof.live.findings import LiveFindings
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recording import Recording
 from otel_torchprof.spans import Root, capture_root, roots_from_steps

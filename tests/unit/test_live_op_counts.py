@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from otel_torchprof import live_op_counts
-from otel_torchprof.live_op_counts import LiveOpCounts
+from otel_torchprof.live import op_counts as live_op_counts
+from otel_torchprof.live.op_counts import LiveOpCounts
 from otel_torchprof.recorder.bridge import BridgeStatus
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.op_counts import OpCount, OpPhase

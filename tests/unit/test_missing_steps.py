@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from otel_torchprof.missing_steps import PATIENCE_NS, MissingSteps
+from otel_torchprof.live.missing_steps import PATIENCE_NS, MissingSteps
 
 
 class Program:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
+from otel_torchprof.live.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
 
 SECOND_NS = 1_000_000_000
 

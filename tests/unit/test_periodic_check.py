@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from otel_torchprof.periodic_check import PeriodicCheck
+from otel_torchprof.live.periodic_check import PeriodicCheck
 from otel_torchprof.recorder.failures import failures
 
 TIMEOUT_S = 60.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.rank_share import RankShare, SharedSchedule, parse_rank_share
+from otel_torchprof.live.rank_share import RankShare, SharedSchedule, parse_rank_share
 from otel_torchprof.recorder.schedule import CycleSchedule, ProfilerAction
 from otel_torchprof.run_identity import RunIdentity
 

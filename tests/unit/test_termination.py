@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from otel_torchprof.termination import TerminationHandler
+from otel_torchprof.live.termination import TerminationHandler
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ import torch
 import torch._dynamo  # which the first optimizer would import
 from torch import nn
 
-import otel_torchprof.runtime
+import otel_torchprof.live.runtime
 import otel_torchprof.telemetry.otlp_http
 import otel_torchprof.telemetry.span_sink  # noqa: F401 - imported once, and not in every child
 from otel_torchprof.instrumentor import TorchprofInstrumentor

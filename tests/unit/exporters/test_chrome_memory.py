@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof import cli
 from otel_torchprof.analysis.averages import averages
+from otel_torchprof.cli import main as cli
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from tests.support.chrome_rules import broken_rules, of_phase, read_strictly

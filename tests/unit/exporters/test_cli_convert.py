@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.importers import load
 from otel_torchprof.recording import RecordingBuilder
 

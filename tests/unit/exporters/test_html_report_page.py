@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof import cli
+from otel_torchprof.cli import main as cli
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.exporters.html_report.names import shown
 from otel_torchprof.exporters.html_report.page import make_page, script_safe_json

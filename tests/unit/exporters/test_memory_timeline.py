@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otel_torchprof.analysis.memory import Category
-from otel_torchprof.cli import main
+from otel_torchprof.cli.main import main
 from otel_torchprof.errors import NothingToWriteError, TorchprofError
 from otel_torchprof.exporters import export, format_of_path
 from otel_torchprof.importers import load

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from otel_torchprof.analysis.counters import CounterTotals, Values, counter_totals, unit_of
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import NameCell, cell, duration
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import NameCell, cell, duration
 from otel_torchprof.recording import Recording, Step, StepFlags, Track
 
 _MAX_ROWS = 20  # of each kind; --json has them all

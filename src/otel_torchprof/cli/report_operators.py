@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from otel_torchprof.analysis.averages import AveragesRow, Side
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, size
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import NameCell, OutputConsole, cell, duration, size
 from otel_torchprof.errors import TorchprofError
 
 SORT_KEYS: dict[str, Callable[[AveragesRow], Any]] = {

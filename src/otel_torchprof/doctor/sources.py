@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from itertools import groupby
 
-from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor.check import Check
 
 HARDWARE_COUNTERS = (
     "cycles", "instructions", "branches", "branch-misses", "cache-references", "cache-misses",

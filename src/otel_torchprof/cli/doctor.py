@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from otel_torchprof.cli_text import OutputConsole, cell
-from otel_torchprof.doctor import examine
+from otel_torchprof.cli.text import OutputConsole, cell
+from otel_torchprof.doctor.examination import examine
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
 
 _STYLES = {"ok": "green", "off": "yellow", "missing": "red"}
 

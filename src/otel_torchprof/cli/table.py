@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from otel_torchprof.cli_text import MIN_NAME_WIDTH, NameCell, cell
+from otel_torchprof.cli.text import MIN_NAME_WIDTH, NameCell, cell
 
 _GAP = 2  # between columns
 _ENOUGH_FOR_NAMES = 32  # of all their columns together: names longer than that cost no further column

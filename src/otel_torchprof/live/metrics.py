@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 
 from otel_torchprof.config import MetricsSampling, Settings
-from otel_torchprof.live_findings import LiveFindings
-from otel_torchprof.live_op_counts import LiveOpCounts
+from otel_torchprof.live.findings import LiveFindings
+from otel_torchprof.live.op_counts import LiveOpCounts
 from otel_torchprof.metrics.families import Attributes, MetricFamily, NumberPoint
 from otel_torchprof.metrics.live_steps import LiveSteps
 from otel_torchprof.metrics.recorder_metrics import counter_families

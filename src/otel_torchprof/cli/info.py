@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from otel_torchprof.cli_input import add_command
-from otel_torchprof.cli_text import NameCell, OutputConsole, cell, duration, shortened
+from otel_torchprof.cli.input import add_command
+from otel_torchprof.cli.text import NameCell, OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
 from otel_torchprof.recording import EventKind, StepFlags
 from otel_torchprof.recording.unix_time import utc_text
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
     from otel_torchprof.importers import ImportReport
     from otel_torchprof.recording import Recording
 

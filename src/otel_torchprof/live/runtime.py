@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.config import Mode, Settings, StepRule
-from otel_torchprof.end_of_program import say_that_it_was_too_short, say_that_no_step_ended
-from otel_torchprof.live_metrics import LiveMetrics
-from otel_torchprof.missing_steps import MissingSteps, say_that_steps_are_missing
-from otel_torchprof.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
+from otel_torchprof.live.end_of_program import say_that_it_was_too_short, say_that_no_step_ended
+from otel_torchprof.live.metrics import LiveMetrics
+from otel_torchprof.live.missing_steps import MissingSteps, say_that_steps_are_missing
+from otel_torchprof.live.overhead_guard import WINDOW_NS, WINDOWS_TO_TRIP, OverheadGuard
+from otel_torchprof.live.periodic_check import PeriodicCheck
+from otel_torchprof.live.rank_share import SharedSchedule
 from otel_torchprof.own_threads import OWN_THREAD_PREFIX
-from otel_torchprof.periodic_check import PeriodicCheck
-from otel_torchprof.rank_share import SharedSchedule
 from otel_torchprof.recorder.call_windows import CallWindows
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.optimizer_hooks import OptimizerHooks

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from rich.console import Console
 
 from otel_torchprof.analysis.device_use import DeviceUse, blocking_calls, device_uses
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import NameCell, cell, duration
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import NameCell, cell, duration
 from otel_torchprof.metrics.device_work import DeviceWork
 from otel_torchprof.metrics.event_names import names_of, short_kernel_name
 from otel_torchprof.recording import EventKind, Recording

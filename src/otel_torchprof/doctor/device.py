@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from otel_torchprof.config import SettingError, Settings
-from otel_torchprof.doctor_check import Check, State
+from otel_torchprof.doctor.check import Check, State
 from otel_torchprof.environment_variables import OTEL_PYTHON_TORCHPROF_DEVICE
 from otel_torchprof.recorder.cupti_location import cupti_paths
 

@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_torchprof.cli_progress import progress_bar
-from otel_torchprof.cli_text import OutputConsole, cell, printable, size
+from otel_torchprof.cli.progress import progress_bar
+from otel_torchprof.cli.text import OutputConsole, cell, printable, size
 from otel_torchprof.errors import NothingToWriteError, TorchprofError, UnreadableInputError
 from otel_torchprof.exporters import exporter_names, find_exporter, format_of_path
 from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
 
 _ENDINGS = (".gz", ".zst", ".pt.trace.json")
 

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_torchprof.cli_progress import progress_bar
-from otel_torchprof.cli_text import OutputConsole, cell, printable
+from otel_torchprof.cli.progress import progress_bar
+from otel_torchprof.cli.text import OutputConsole, cell, printable
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.exporters.otlp.all_spans import resource_attributes
 from otel_torchprof.metrics.families import MetricFamily, count_series

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_torchprof.errors import TorchprofError
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
     from otel_torchprof.importers import ImportReport
     from otel_torchprof.recording import Recording
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.analysis.averages import Averages, averages
 from otel_torchprof.analysis.modules import ModuleRow, module_tree
-from otel_torchprof.cli_info import describe_steps, step_flags
-from otel_torchprof.cli_input import add_command, require_contents
-from otel_torchprof.cli_report_counters import json_counters, print_counters
-from otel_torchprof.cli_report_device import json_devices, print_devices, print_work
-from otel_torchprof.cli_report_memory import json_memory, print_memory
-from otel_torchprof.cli_report_modules import module_json, module_table
-from otel_torchprof.cli_report_operators import SORT_KEYS, json_rows, print_operators, sorted_rows
-from otel_torchprof.cli_text import OutputConsole, cell, duration, size
+from otel_torchprof.cli.info import describe_steps, step_flags
+from otel_torchprof.cli.input import add_command, require_contents
+from otel_torchprof.cli.report_counters import json_counters, print_counters
+from otel_torchprof.cli.report_device import json_devices, print_devices, print_work
+from otel_torchprof.cli.report_memory import json_memory, print_memory
+from otel_torchprof.cli.report_modules import module_json, module_table
+from otel_torchprof.cli.report_operators import SORT_KEYS, json_rows, print_operators, sorted_rows
+from otel_torchprof.cli.text import OutputConsole, cell, duration, size
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.exporters.html_report import write_report
 from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
 
 _DEFAULT_LIMIT = 25
 _PAGE_SUFFIXES = (".html", ".htm")

@@ -17,10 +17,10 @@ from importlib import metadata
 from pathlib import Path
 
 from otel_torchprof.config import SettingError, Settings
-from otel_torchprof.doctor_check import Check
-from otel_torchprof.doctor_device import DEVICE_CHECKS
-from otel_torchprof.doctor_places import PLACE_CHECKS
-from otel_torchprof.doctor_sources import SOURCE_CHECKS
+from otel_torchprof.doctor.check import Check
+from otel_torchprof.doctor.device import DEVICE_CHECKS
+from otel_torchprof.doctor.places import PLACE_CHECKS
+from otel_torchprof.doctor.sources import SOURCE_CHECKS
 from otel_torchprof.environment_variables import (
     OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
     OTEL_PYTHON_TORCHPROF_ENABLED,

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from otel_torchprof.cli_termination import Terminated, termination_raises
+from otel_torchprof.cli.termination import Terminated, termination_raises
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.version import __version__
 
@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
     """Says what was wrong in one line, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        from otel_torchprof.cli_text import printable
+        from otel_torchprof.cli.text import printable
 
         left_over = message.removeprefix("unrecognized arguments: ")
         if left_over != message and not any(word.startswith("-") for word in left_over.split()):
@@ -39,22 +39,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    from otel_torchprof import (
-        cli_build,
-        cli_convert,
-        cli_doctor,
-        cli_info,
-        cli_patterns,
-        cli_replay,
-        cli_report,
-    )
+    from otel_torchprof.cli import build, convert, doctor, info, patterns, replay, report
 
     parser = _Parser(
         prog="otel-torchprof", description="Recordings of PyTorch, and what this machine can record."
     )
     parser.add_argument("--version", action="version", version=f"otel-torchprof {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (cli_info, cli_report, cli_patterns, cli_convert, cli_replay, cli_doctor, cli_build):
+    for command in (info, report, patterns, convert, replay, doctor, build):
         command.add_to(commands)
     return parser
 
@@ -95,7 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _fail(message: str) -> int:
-    from otel_torchprof.cli_text import printable
+    from otel_torchprof.cli.text import printable
 
     one_line = " ".join(message.split())
     print(f"otel-torchprof: {printable(one_line)}", file=sys.stderr)

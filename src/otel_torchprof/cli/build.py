@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from otel_torchprof.recorder.bridge import build_bridge
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
 
 
 def add_to(commands: Commands) -> None:

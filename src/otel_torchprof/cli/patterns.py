@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from otel_torchprof.analysis.patterns import Finding, Level, NotChecked, PatternReport, find_patterns
-from otel_torchprof.cli_input import add_command, require_contents
-from otel_torchprof.cli_text import OutputConsole, cell, duration, shortened
+from otel_torchprof.cli.input import add_command, require_contents
+from otel_torchprof.cli.text import OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
 
 EXIT_FINDINGS = 1
 _MAX_DETAIL = 300  # of what was seen, which may name kernels; --json has it whole

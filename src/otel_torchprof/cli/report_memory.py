@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 
 from otel_torchprof.analysis.memory import DeviceMemory, LiveBlock, MemoryProfile, Share
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import NameCell, cell, duration, size
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import NameCell, cell, duration, size
 from otel_torchprof.recording import Recording
 
 _MAX_ROWS = 8  # of each kind; --json has more

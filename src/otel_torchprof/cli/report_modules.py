@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from otel_torchprof.analysis.modules import ModuleRow
-from otel_torchprof.cli_table import ReportTable
-from otel_torchprof.cli_text import NameCell, duration, size
+from otel_torchprof.cli.table import ReportTable
+from otel_torchprof.cli.text import NameCell, duration, size
 
 _INDENT = "  "
 # Of each column the value, which may be 0 or unknown, and how it is written.

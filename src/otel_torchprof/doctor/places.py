@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from otel_torchprof.doctor_check import Check
+from otel_torchprof.doctor.check import Check
 from otel_torchprof.environment_variables import (
     OTEL_PYTHON_TORCHPROF_OTLP_FILE,
     OTEL_PYTHON_TORCHPROF_RECORDING_DIR,

@@ -14,16 +14,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_torchprof.cli_progress import progress_bar
-from otel_torchprof.cli_replay_metrics import add_options as add_metric_options
-from otel_torchprof.cli_replay_metrics import replay_metrics
-from otel_torchprof.cli_text import OutputConsole, cell, printable
+from otel_torchprof.cli.progress import progress_bar
+from otel_torchprof.cli.replay_metrics import add_options as add_metric_options
+from otel_torchprof.cli.replay_metrics import replay_metrics
+from otel_torchprof.cli.text import OutputConsole, cell, printable
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.importers import load
 from otel_torchprof.spans import SpanLimits
 
 if TYPE_CHECKING:
-    from otel_torchprof.cli_text import Commands
+    from otel_torchprof.cli.text import Commands
     from otel_torchprof.recording import Recording
     from otel_torchprof.spans import EncodedRequest, SpanPlan
     from otel_torchprof.telemetry.reason_log import ReasonLog
