@@ -206,5 +206,5 @@ def test_limits_of_the_process(
         settings = {"RECORDING_DIR": str(tmp_path / "recordings"), "BUFFER_SIZE_MB": "8192"}
         said = trainings.run(tmp_path, {**to(sink), **settings}, limits=limits)
     assert trainings.loss == loss
-    # At most: not to a file, not at all, and that nothing was recorded in the end.
-    assert said.count("\n") == len(reasons(said)) <= 3, said
+    # At most: not to a file, and not at all.
+    assert said.count("\n") == len(reasons(said)) <= 2, said

@@ -28,7 +28,13 @@ from otel_torchprof.recorder.recording_path import recording_path
 from otel_torchprof.recorder.step_calls import StepCalls
 from otel_torchprof.recorder.steps import StepSource, StepTracker, process_steps
 from otel_torchprof.recorder.torch_import import when_torch_is_imported
-from otel_torchprof.recorder.window import EVENT_COST_NS, StepContext, Window, WindowController
+from otel_torchprof.recorder.window import (
+    EVENT_COST_NS,
+    STEP_NOT_RECORDED,
+    StepContext,
+    Window,
+    WindowController,
+)
 from otel_torchprof.semconv_metrics import TRIPPED
 from otel_torchprof.telemetry.batch import Batch, BatchMistake
 from otel_torchprof.telemetry.work_time import work_time
@@ -423,6 +429,8 @@ class Runtime:
         is_mine = self.settings.span_ranks.includes(self._sink.identity, 0)
         if not steps:
             say_that_no_step_ended(self.settings, ran_ops=self.metrics.counted_ops > 0)
+        elif failures.count(STEP_NOT_RECORDED):
+            return  # why has been said
         elif self._records and is_mine and not self._windows.recorded:
             say_that_it_was_too_short(self.settings, steps)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # What recording adds to an op, torch's own part included; `make bench` measures it.
 EVENT_COST_NS = 180
+# What failed when a step could not be recorded, as `failures` counts it.
+STEP_NOT_RECORDED = "a step was not recorded"
 
 
 class StepContext(NamedTuple):
@@ -150,7 +152,7 @@ class WindowController:
             self._lock.release()
 
     def _enter_step(self, number: int, links: bytes, *, partial: bool) -> None:
-        with self._lock, failures.guard("a step was not recorded"):
+        with self._lock, failures.guard(STEP_NOT_RECORDED):
             if number <= self._number:
                 return  # overtaken by a boundary on another thread
             self._number = number
