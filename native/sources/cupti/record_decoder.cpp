@@ -24,22 +24,6 @@ constexpr u64 name_key(NameSpace space, u32 value) noexcept {
   return (static_cast<u64>(space) << 32U) | value;
 }
 
-// To be copied: compilers make a slow loop of setting so many bytes to 0.
-constexpr DeviceWorkRecord kNothingKnown = [] {
-  DeviceWorkRecord work{};
-  work.correlation = work.size_bytes = work.graph_node_id = work.graph_id = -1;
-  work.device = work.context = work.stream = work.wait_stream = work.wait_event = -1;
-  work.registers = work.shared_bytes = -1;
-  return work;
-}();
-
-// Nothing known yet but the kind.
-DeviceWorkRecord blank_work(EventKind kind) noexcept {
-  DeviceWorkRecord work = kNothingKnown;
-  work.kind = static_cast<u8>(kind);
-  return work;
-}
-
 // CUPTI's 0 is for work that no graph launched.
 template <typename Id>
 std::int64_t graph_id_of(const std::byte* record, std::size_t offset) noexcept {
@@ -48,6 +32,21 @@ std::int64_t graph_id_of(const std::byte* record, std::size_t offset) noexcept {
 }
 
 }  // namespace
+
+RecordDecoder::RecordDecoder(const Libraries& libraries, DeviceLog& log,
+                             const DeviceClockPair& first) noexcept
+    : libraries_(libraries), log_(log), first_(first) {
+  DeviceWorkRecord& work = nothing_known_;
+  work.correlation = work.size_bytes = work.graph_node_id = work.graph_id = -1;
+  work.device = work.context = work.stream = work.wait_stream = work.wait_event = -1;
+  work.registers = work.shared_bytes = -1;
+}
+
+DeviceWorkRecord RecordDecoder::work_of(EventKind kind) const noexcept {
+  DeviceWorkRecord work = nothing_known_;
+  work.kind = static_cast<u8>(kind);
+  return work;
+}
 
 void RecordDecoder::decode(u8* buffer, std::size_t valid_bytes, const DeviceClockLine& clock) {
   clock_ = clock;
@@ -102,7 +101,7 @@ bool RecordDecoder::set_times(Record& into, const std::byte* record, std::size_t
 }
 
 void RecordDecoder::add_kernel(const std::byte* record) {
-  DeviceWorkRecord work = blank_work(EventKind::kKernel);
+  DeviceWorkRecord work = work_of(EventKind::kKernel);
   if (!set_times(work, record, kernel::kStart, kernel::kEnd)) {
     return;
   }
@@ -127,7 +126,7 @@ void RecordDecoder::add_kernel(const std::byte* record) {
 
 void RecordDecoder::add_copy(const std::byte* record, std::size_t correlation, std::size_t graph_node,
                              std::size_t graph) {
-  DeviceWorkRecord work = blank_work(EventKind::kMemcpy);
+  DeviceWorkRecord work = work_of(EventKind::kMemcpy);
   if (!set_times(work, record, memcpy_record::kStart, memcpy_record::kEnd)) {
     return;
   }
@@ -149,7 +148,7 @@ void RecordDecoder::add_copy(const std::byte* record, std::size_t correlation, s
 }
 
 void RecordDecoder::add_memset(const std::byte* record) {
-  DeviceWorkRecord work = blank_work(EventKind::kMemset);
+  DeviceWorkRecord work = work_of(EventKind::kMemset);
   if (!set_times(work, record, memset_record::kStart, memset_record::kEnd)) {
     return;
   }
@@ -169,7 +168,7 @@ void RecordDecoder::add_memset(const std::byte* record) {
 
 // A whole graph, where its nodes are not asked for.
 void RecordDecoder::add_graph(const std::byte* record) {
-  DeviceWorkRecord work = blank_work(EventKind::kKernel);
+  DeviceWorkRecord work = work_of(EventKind::kKernel);
   if (!set_times(work, record, graph_trace::kStart, graph_trace::kEnd)) {
     return;
   }
@@ -184,7 +183,7 @@ void RecordDecoder::add_graph(const std::byte* record) {
 }
 
 void RecordDecoder::add_synchronization(const std::byte* record) {
-  DeviceWorkRecord work = blank_work(EventKind::kSync);
+  DeviceWorkRecord work = work_of(EventKind::kSync);
   if (!set_times(work, record, synchronization::kStart, synchronization::kEnd)) {
     return;
   }

@@ -32,8 +32,7 @@ class CorrelationIds {
 class RecordDecoder {
  public:
   // What ended before `first` was not of this capture.
-  RecordDecoder(const Libraries& libraries, DeviceLog& log, const DeviceClockPair& first) noexcept
-      : libraries_(libraries), log_(log), first_(first) {}
+  RecordDecoder(const Libraries& libraries, DeviceLog& log, const DeviceClockPair& first) noexcept;
 
   // The clock was read after the buffer was filled.
   void decode(std::uint8_t* buffer, std::size_t valid_bytes, const DeviceClockLine& clock);
@@ -52,6 +51,8 @@ class RecordDecoder {
   void add_overhead(const std::byte* record);
   void add_external_id(const std::byte* record);
 
+  // Of which nothing is known yet but its kind.
+  [[nodiscard]] DeviceWorkRecord work_of(EventKind kind) const noexcept;
   // Into `start_ticks` and `end_ticks`; false, and counted, for what cannot be recorded.
   template <typename Record>
   [[nodiscard]] bool set_times(Record& into, const std::byte* record, std::size_t start, std::size_t end);
@@ -82,6 +83,8 @@ class RecordDecoder {
   const Libraries& libraries_;
   DeviceLog& log_;
   DeviceClockPair first_;
+  // To be copied: of a record made in place compilers set all bytes to 0 first, by a slow instruction.
+  DeviceWorkRecord nothing_known_{};
   DeviceClockLine clock_;
   CorrelationIds correlations_;
   DeviceCounts counts_;
