@@ -93,20 +93,6 @@ def test_all_mistakes_in_settings_are_found() -> None:
     )
 
 
-def test_exporters_are_those_that_spans_go_to() -> None:
-    assert check("span exporters") == Check("span exporters", "ok", "otlp, the default")
-    both = check("span exporters", OTEL_TRACES_EXPORTER="console, otlp_file")
-    assert both == Check("span exporters", "ok", "console, otlp_file")
-    assert check("span exporters", OTEL_TRACES_EXPORTER="none").state == "off"
-
-
-def test_an_exporter_that_is_not_there_is_missing() -> None:
-    found = check("span exporters", OTEL_TRACES_EXPORTER="otlp,otlpfile")
-    assert found.state == "missing"
-    assert found.detail.startswith("OTEL_TRACES_EXPORTER names otlpfile, which is not installed")
-    assert "otlp_file" in found.way_out
-
-
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

@@ -19,6 +19,7 @@ from pathlib import Path
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.doctor.check import Check
 from otel_torchprof.doctor.device import DEVICE_CHECKS
+from otel_torchprof.doctor.exporters import EXPORTER_CHECKS
 from otel_torchprof.doctor.places import PLACE_CHECKS
 from otel_torchprof.doctor.sources import SOURCE_CHECKS
 from otel_torchprof.environment_variables import (
@@ -174,24 +175,6 @@ def check_settings(environ: Mapping[str, str]) -> Check:
     return Check("settings", "ok", ", ".join(names) if names else "no OTEL_ variable is set: defaults")
 
 
-def check_exporters(environ: Mapping[str, str]) -> Check:
-    name = "span exporters"
-    chosen = [part.strip() for part in environ.get("OTEL_TRACES_EXPORTER", "").split(",") if part.strip()]
-    known = {*metadata.entry_points(group="opentelemetry_traces_exporter").names, "otlp", "none"}
-    for exporter in chosen:
-        if exporter not in known:
-            return Check(
-                name,
-                "missing",
-                f"OTEL_TRACES_EXPORTER names {exporter}, which is not installed; "
-                "opentelemetry-instrument then starts nothing at all",
-                f"use one of {', '.join(sorted(known))}",
-            )
-    if chosen == ["none"]:
-        return Check(name, "off", "turned off by OTEL_TRACES_EXPORTER", "unset it to send spans")
-    return Check(name, "ok", ", ".join(chosen) or "otlp, the default")
-
-
 def check_memory_limit(environ: Mapping[str, str]) -> Check:
     """What a container or a job leaves to recordings at this moment."""
     # Not at load: they need the core.
@@ -223,7 +206,7 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_opentelemetry,
     check_instrumentation,
     check_settings,
-    check_exporters,
+    *EXPORTER_CHECKS,
     *PLACE_CHECKS,
     check_memory_limit,
     *DEVICE_CHECKS,
