@@ -185,3 +185,33 @@ def test_a_narrow_terminal_does_without_some_columns_and_says_so(
     assert " ".join(lines[0].split()) == headings
     assert lines[2:] == ([f"(left out for want of room: {left_out})"] if left_out else [])
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (58, "name kind calls self share"),
+        (50, "name calls self share"),
+        (40, "name calls self"),
+        (34, "name self"),
+    ],
+)
+def test_names_are_shortened_before_the_last_columns_go(
+    width: int, headings: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = use_terminal(monkeypatch, width)
+    table = ReportTable(("name", "kind"), ("calls", "self", "share"), last=("kind", "share", "calls"))
+    table.add_row(NameCell(NAMES[0]), NameCell("short"), "1,000,000", "12.345 ms", "12.3%")
+    OutputConsole().print(table)
+    lines = lines_of(terminal)
+    assert " ".join(lines[0].split()) == headings
+    assert max(map(len, lines)) <= width
+    assert len(lines[1].split("  ")[0]) >= 16
+
+
+def test_a_short_name_takes_no_more_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = use_terminal(monkeypatch, 20)
+    table = ReportTable(("module",), ("calls",), last=("calls",))
+    table.add_row(NameCell("(root)"), "123,456,789")
+    OutputConsole().print(table)
+    assert lines_of(terminal) == ["module        calls", "(root)  123,456,789"]

@@ -55,7 +55,7 @@ def _innermost(name: str) -> str:
 def _table(heading: str, rows: Sequence[tuple[str, int | None, int]], whole_bytes: int) -> ReportTable:
     with_blocks = any(blocks is not None for _, blocks, _ in rows)
     numbers = (*(["blocks"] if with_blocks else []), "bytes", "share")
-    table = ReportTable((f"at the peak, by {heading}",), numbers)
+    table = ReportTable((f"at the peak, by {heading}",), numbers, last=("blocks", "share"))
     for name, blocks, held in rows:
         share = held / whole_bytes if whole_bytes else 0.0
         counted = [f"{blocks or 0:,}"] if with_blocks else []
@@ -68,7 +68,9 @@ def _print_growth(console: Console, memory: DeviceMemory) -> None:
     if not growth.sites:
         return
     table = ReportTable(
-        (f"rises over {growth.steps} steps, allocated in",), ("a step", "in use at the end", "blocks")
+        (f"rises over {growth.steps} steps, allocated in",),
+        ("a step", "in use at the end", "blocks"),
+        last=("blocks", "in use at the end"),
     )
     for site in growth.sites[:_MAX_ROWS]:
         where = _innermost("\n".join((site.operator, *site.stack)))

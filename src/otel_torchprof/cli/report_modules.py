@@ -24,7 +24,9 @@ _COLUMNS: dict[str, tuple[Callable[[ModuleRow], int | None], Callable[[ModuleRow
         lambda row: "" if row.parameter_count is None else f"{row.parameter_count:,}",
     ),
 }
-_SPARE = ("parameters", "allocated", "self", "backward")  # what a narrow terminal does not show
+# What a narrow terminal does not show, and a very narrow one.
+_SPARE = ("parameters", "allocated", "self", "backward")
+_LAST = ("class", "calls", "device")
 
 
 def module_table(rows: Sequence[ModuleRow]) -> ReportTable:
@@ -34,7 +36,7 @@ def module_table(rows: Sequence[ModuleRow]) -> ReportTable:
         for heading, (value, text) in _COLUMNS.items()
         if heading == "calls" or any(map(value, rows))
     }
-    table = ReportTable(("module", "class"), tuple(columns), spare=_SPARE)
+    table = ReportTable(("module", "class"), tuple(columns), spare=_SPARE, last=_LAST)
     for row in rows:
         table.add_row(
             NameCell(_INDENT * row.depth + (row.path or ("(no path)" if row.depth else "(root)"))),

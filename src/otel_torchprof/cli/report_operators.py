@@ -27,8 +27,9 @@ _MEMORY_COLUMNS: dict[str, Callable[[AveragesRow], int | None]] = {
     "device mem": lambda row: row.device_bytes,
     "self device mem": lambda row: row.self_device_bytes,
 }
-# What a narrow terminal does not show; the column that the rows are sorted by stays.
+# What a narrow terminal does not show, and a very narrow one; the column that the rows are sorted by stays.
 _SPARE = ("device mem", "CPU mem", "mean", "self CPU mem", "self device mem", "total")
+_LAST = ("share", "calls", "self")
 _SORTED_BY = {"memory": "self CPU mem", "device-memory": "self device mem"}
 
 
@@ -73,7 +74,8 @@ def _table(rows: Sequence[AveragesRow], sort: str, *, with_shapes: bool) -> Repo
     names = ("on threads", "shapes") if with_shapes else ("on threads",)
     numbers = ("calls", "total", "self", "mean", "share", *memory)
     kept = _SORTED_BY.get(sort, sort)
-    table = ReportTable(names, numbers, spare=[heading for heading in _SPARE if heading != kept])
+    spare, last = ([heading for heading in columns if heading != kept] for columns in (_SPARE, _LAST))
+    table = ReportTable(names, numbers, spare=spare, last=last)
     for row in rows:
         table.add_row(
             NameCell(row.name),

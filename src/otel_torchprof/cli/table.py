@@ -24,7 +24,8 @@ class ReportTable:
         names: headings of the first columns, which hold names.
         numbers: headings of the others, whose cells are whole.
         title: a line above.
-        spare: those of `numbers` that a terminal without room for all does not show, the first first.
+        spare: columns that a terminal without room for all does not show, the first first.
+        last: the same, but kept as long as names have room to say anything.
     """
 
     def __init__(
@@ -34,11 +35,14 @@ class ReportTable:
         *,
         title: str | None = None,
         spare: Sequence[str] = (),
+        last: Sequence[str] = (),
     ) -> None:
         self._names = names
         self._numbers = numbers
         self._title = title
-        self._spare = [heading for heading in spare if heading in numbers]
+        there = (*names[1:], *numbers)
+        self._spare = [heading for heading in spare if heading in there]
+        self._last = [heading for heading in last if heading in there]
         self._rows: list[Sequence[Cell]] = []
 
     def add_row(self, *cells: Cell) -> None:
@@ -47,22 +51,29 @@ class ReportTable:
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        first_number = len(self._names)
-        shown = {
-            heading: self._whole_width(heading, first_number + place)
-            for place, heading in enumerate(self._numbers)
-        }
-        enough = max(_ENOUGH_FOR_NAMES // first_number, MIN_NAME_WIDTH)
-        wanted = [min(self._whole_width(name, place), enough) for place, name in enumerate(self._names)]
+        shown = {heading: self._whole_width(heading, place) for heading, place in self._places().items()}
+        enough = max(_ENOUGH_FOR_NAMES // len(self._names), MIN_NAME_WIDTH)
         left_out: list[str] = []
-        for heading in self._spare:
-            if _table_width([*wanted, *shown.values()]) <= width:
-                break
-            del shown[heading]
-            left_out.append(heading)
+        for headings, name_width in ((self._spare, enough), (self._last, MIN_NAME_WIDTH)):
+            for heading in headings:
+                if self._width(shown, name_width) <= width:
+                    break
+                del shown[heading]
+                left_out.append(heading)
         yield self._table(shown, width)
         if left_out:
             yield cell(f"(left out for want of room: {', '.join(left_out)})")
+
+    def _places(self) -> dict[str, int]:
+        """The place in a row of what is below each heading."""
+        return {heading: place for place, heading in enumerate((*self._names, *self._numbers))}
+
+    def _width(self, shown: Mapping[str, int], name_width: int) -> int:
+        """Of a table of these columns whose names have as much room as that, where they need it."""
+        columns = [
+            min(width, name_width) if heading in self._names else width for heading, width in shown.items()
+        ]
+        return sum(columns) + _GAP * (len(columns) - 1)
 
     def _whole_width(self, heading: str, place: int) -> int:
         """Of a column that has room for its heading and all its cells."""
@@ -70,7 +81,7 @@ class ReportTable:
 
     def _table(self, shown: Mapping[str, int], width: int) -> Table:
         # Wider than the terminal rather than with a number cut: the terminal wraps its lines.
-        least = _table_width([*(MIN_NAME_WIDTH for _ in self._names), *shown.values()])
+        least = self._width(shown, MIN_NAME_WIDTH)
         table = Table(
             title=self._title,
             title_justify="left",
@@ -79,17 +90,13 @@ class ReportTable:
             padding=(0, _GAP, 0, 0),
             width=least if least > width else None,
         )
-        for heading in self._names:
-            table.add_column(cell(heading), overflow="fold", min_width=MIN_NAME_WIDTH)
-        for heading, column_width in shown.items():
-            table.add_column(cell(heading), justify="right", no_wrap=True, min_width=column_width)
-        first_number = len(self._names)
-        places = [*range(first_number)]
-        places += [first_number + self._numbers.index(heading) for heading in shown]
+        for heading, whole_width in shown.items():
+            if heading in self._names:
+                least_width = min(whole_width, MIN_NAME_WIDTH)
+                table.add_column(cell(heading), overflow="fold", min_width=least_width)
+            else:
+                table.add_column(cell(heading), justify="right", no_wrap=True, min_width=whole_width)
+        places = self._places()
         for row in self._rows:
-            table.add_row(*(row[place] for place in places))
+            table.add_row(*(row[places[heading]] for heading in shown))
         return table
-
-
-def _table_width(columns: Sequence[int]) -> int:
-    return sum(columns) + _GAP * (len(columns) - 1)
