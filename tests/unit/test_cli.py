@@ -198,7 +198,7 @@ def test_a_step_that_is_not_there_is_told_with_those_that_are(
     steps_tprof: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["report", str(steps_tprof), "--step", "12"]) == 2
-    assert capsys.readouterr() == ("", "otel-torchprof: the recording has no step 12: it has 3 to 9\n")
+    assert capsys.readouterr() == ("", "otel-torchprof: the recording has no step 12: its steps are 3 to 9\n")
 
 
 def test_info_shows_tracks_and_steps(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -349,6 +349,10 @@ def test_a_file_without_permission_is_one_line_and_exit_2(
         ["report", "a", "--limit", "-1"],
         ["report", "a", "--step", "first"],
         ["info", "a", "b"],
+        ["info", ""],
+        ["replay", "", "--endpoint", "http://localhost:4318"],
+        ["convert", "", "out.json"],
+        ["convert", "a", ""],
         ["replay", "a", "--endpoint", "localhost:4318"],
     ],
 )

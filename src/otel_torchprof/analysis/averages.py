@@ -187,7 +187,7 @@ def _step_ranges(recording: Recording, steps: Collection[int] | None) -> list[tu
 
 
 def _named(steps: Collection[int]) -> str:
-    """Numbers of steps as a list of ranges, which is cut where there are many."""
+    """Numbers of steps as a list of numbers and ranges, which is cut where there are many."""
     ranges: list[list[int]] = []
     for step in sorted(steps):
         if ranges and step == ranges[-1][-1] + 1:
@@ -196,8 +196,13 @@ def _named(steps: Collection[int]) -> str:
             ranges.append([step])
     if not ranges:
         return "it has no steps"
-    shown = [" to ".join(map(str, ends)) for ends in ranges[:_MAX_RANGES]]
-    return f"it has {', '.join(shown)}{', ...' if len(ranges) > len(shown) else ''}"
+    if len(steps) == 1:
+        return f"its only step is {ranges[0][0]}"
+    shown = [
+        f"{ends[0]}{' to ' if ends[-1] > ends[0] + 1 else ', '}{ends[-1]}" if len(ends) > 1 else str(ends[0])
+        for ends in ranges[:_MAX_RANGES]
+    ]
+    return f"its steps are {', '.join(shown)}{', ...' if len(ranges) > len(shown) else ''}"
 
 
 def _shapes(recording: Recording, row: int) -> Shapes:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_torchprof.cli.input import file_name
 from otel_torchprof.cli.progress import progress_bar
 from otel_torchprof.cli.text import OutputConsole, cell, printable, size
 from otel_torchprof.errors import NothingToWriteError, TorchprofError, UnreadableInputError
@@ -43,8 +44,12 @@ def add_to(commands: Commands) -> None:
         description="Reads recordings and traces of any known format and writes them for another tool. With "
         "several inputs OUT is a directory, made where it is missing.",
     )
-    parser.add_argument("inputs", metavar="IN", nargs="+", help="a file, a directory of files, or a pattern")
-    parser.add_argument("output", metavar="OUT", help="what to write; its name tells the format without --to")
+    parser.add_argument(
+        "inputs", metavar="IN", type=file_name, nargs="+", help="a file, a directory of files, or a pattern"
+    )
+    parser.add_argument(
+        "output", metavar="OUT", type=file_name, help="what to write; its name tells the format without --to"
+    )
     parser.add_argument(
         "--to", metavar="FORMAT", choices=exporter_names(), help=f"one of {', '.join(exporter_names())}"
     )

@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 def add_command(commands: Commands, name: str, says: str, description: str) -> argparse.ArgumentParser:
     """A command that reads one recording and prints text, or JSON for machines."""
     parser = commands.add_parser(name, help=says, description=description)
-    parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
+    parser.add_argument(
+        "input", metavar="IN", type=file_name, help="a recording or trace of any known format"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object, for machines")
     return parser
+
+
+def file_name(text: str) -> str:
+    """What is given as the name of a file: an empty one, as of an unset variable, would be the folder "."."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty: give that of a file")
+    return text
 
 
 def require_contents(path: str, recording: Recording, imported: ImportReport) -> None:

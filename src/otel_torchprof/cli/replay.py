@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from otel_torchprof.cli.input import file_name
 from otel_torchprof.cli.progress import progress_bar
 from otel_torchprof.cli.replay_metrics import add_options as add_metric_options
 from otel_torchprof.cli.replay_metrics import replay_metrics
@@ -43,7 +44,9 @@ def add_to(commands: Commands) -> None:
         "recorded at, or its metrics. The server's other settings are those of OTEL_EXPORTER_OTLP_* in the "
         "environment.",
     )
-    parser.add_argument("input", metavar="IN", help="a recording or trace of any known format")
+    parser.add_argument(
+        "input", metavar="IN", type=file_name, help="a recording or trace of any known format"
+    )
     parser.add_argument("--endpoint", metavar="URL", type=_url, help="as http://localhost:4318")
     parser.add_argument(
         "--protocol",

@@ -54,7 +54,7 @@ def test_steps_select_what_starts_in_them(training: Recording) -> None:
     assert [row.calls for row in averages(training, steps=[1]).rows] == [1, 2, 1]
     assert averages(training, steps=[]).rows == []
     assert averages(training, steps=[0, 1]).rows == averages(training).rows
-    with pytest.raises(ValueError, match=r"the recording has no step 7: it has 0 to 1$"):
+    with pytest.raises(ValueError, match=r"the recording has no step 7: its steps are 0, 1$"):
         averages(training, steps=[0, 7])
 
 
@@ -96,9 +96,9 @@ def test_marks_of_steps_are_one_name(by_shapes: bool, with_memory: bool) -> None
     ("numbers", "named"),
     [
         ([], "it has no steps"),
-        ([4], "it has 4"),
-        ([4, 5, 6, 9, 11, 12], "it has 4 to 6, 9, 11 to 12"),
-        (range(0, 40, 2), "it has 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ..."),
+        ([4], "its only step is 4"),
+        ([4, 5, 6, 9, 11, 12], "its steps are 4 to 6, 9, 11, 12"),
+        (range(0, 40, 2), "its steps are 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ..."),
     ],
 )
 def test_a_missing_step_is_told_with_those_that_are_there(numbers: Iterable[int], named: str) -> None:
