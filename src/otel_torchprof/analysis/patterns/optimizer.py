@@ -14,7 +14,7 @@ from otel_torchprof.analysis.patterns.view import NONE, View
 _MIN_OPS = 30  # fewer are not worth a call for all of them
 _MIN_NORMS_PER_STEP = 8
 _MIN_OPTIMIZER_SHARE = 0.05
-_TUNING_GUIDE = "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"
+_ZERO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html"
 _OPTIMIZERS = "https://docs.pytorch.org/docs/stable/optim.html"
 _FUSED_ADAPTIVE = re.compile(r"^Optimizer\.step#(?:Adam|AdamW|Adagrad)\.step$")
 _FUSED_SGD = "Optimizer.step#SGD.step"
@@ -29,7 +29,7 @@ _FUSED_SGD = "Optimizer.step#SGD.step"
     example="optimizer.zero_grad()  # not zero_grad(set_to_none=False)",
     limits="Programs that need the memory of gradients to stay where it is, as CUDA graphs do, want zeros. "
     "`Module.zero_grad` is not a scope of torch and is not seen.",
-    url=f"{_TUNING_GUIDE}#disable-gradient-calculation-for-validation-or-inference",
+    url=_ZERO_GRAD,
 )
 def gradients_zeroed(view: View) -> Iterator[Match]:
     scope = view.where_name(lambda name: name.startswith("Optimizer.zero_grad#"))
