@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/append_events.h"
 #include "core/builder.h"
@@ -91,7 +92,7 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
   require_size(end_track, rows);
   require_size(correlation, rows);
   require_size(payload, rows);
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   for (std::size_t row = 0; row < rows; ++row) {
     self.add_event({.start_ns = start_ns.data()[row],
                     .end_ns = end_ns.data()[row],
@@ -110,7 +111,7 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
 
 void add_events_of(RecordingBuilder& self, const Recording& source, const InputColumn<std::uint8_t>& keep,
                    const InputColumn<std::uint32_t>& track_of) {
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   append_events(self, source, {keep.data(), keep.size()}, {track_of.data(), track_of.size()});
 }
 
@@ -195,5 +196,5 @@ void bind_recording_builder(nb::module_& m) {
            })
       .def("set_stopped", &RecordingBuilder::set_stopped, nb::arg("stopped"))
       .def("cover", &RecordingBuilder::cover, nb::arg("start_ns"), nb::arg("end_ns"))
-      .def("finish", &RecordingBuilder::finish, nb::call_guard<nb::gil_scoped_release>());
+      .def("finish", &RecordingBuilder::finish, nb::call_guard<WithoutGil>());
 }

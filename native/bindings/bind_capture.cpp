@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "core/clock.h"
@@ -72,7 +73,7 @@ std::uintptr_t core_table_address() { return reinterpret_cast<std::uintptr_t>(&c
 void bind_capture(nb::module_& m) {
   using torchprof::Capture;
   namespace bindings = torchprof::bindings;
-  const nb::call_guard<nb::gil_scoped_release> without_gil;
+  const nb::call_guard<torchprof::bindings::WithoutGil> without_gil;
 
   nb::class_<Capture>(m, "Capture")
       .def("__init__", bindings::construct, nb::arg("path").none(), nb::arg("cap_bytes"))

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/recording.h"
 #include "encode/chrome_encoder.h"
@@ -33,9 +34,9 @@ nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const
                               .left_out_kinds = left_out_kinds};
   ChromeCounts counts;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     counts = encode_chrome(recording, options, [&](std::string_view piece) {
-      const nb::gil_scoped_acquire acquire;
+      const WithGil acquire;
       write(nb::bytes(piece.data(), piece.size()));
     });
   }

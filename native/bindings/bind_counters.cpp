@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "sources/perf_events/perf_source.h"
@@ -28,7 +29,7 @@ nb::list states_of(const perf::ChosenCounters& chosen) {
 nb::list start_counters(Capture& self, const std::vector<std::string>& names, bool over_ops) {
   perf::ChosenCounters chosen;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     chosen = perf::choose_counters(names);
     if (chosen.source != nullptr) {
       self.start_counters(std::move(chosen.source), chosen.names,
@@ -43,7 +44,7 @@ nb::tuple try_counters(const std::vector<std::string>& names) {
   perf::ChosenCounters chosen;
   double read_ns = 0;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     chosen = perf::choose_counters(names);
     if (chosen.source != nullptr) read_ns = perf::measure_read_ns(*chosen.source);
   }
@@ -58,6 +59,6 @@ void bind_counters(nb::module_& m) {
   using namespace torchprof::bindings;
   nb::borrow<nb::class_<Capture>>(m.attr("Capture"))
       .def("start_counters", start_counters, nb::arg("names"), nb::arg("over_ops"))
-      .def("stop_counters", &Capture::stop_counters, nb::call_guard<nb::gil_scoped_release>());
+      .def("stop_counters", &Capture::stop_counters, nb::call_guard<WithoutGil>());
   m.def("try_counters", try_counters, nb::arg("names"));
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "sources/cupti/cupti_collector.h"
@@ -33,7 +34,7 @@ DeviceKind kind_of(const std::string& name) {
 nb::dict device_probe(const std::vector<std::string>& cupti_paths, bool try_subscribe) {
   DeviceProbe probe;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     probe = cupti::CuptiCollector::instance().probe(cupti_paths, try_subscribe);
   }
   nb::dict result;
@@ -56,14 +57,14 @@ void start_device(Capture& self, const std::vector<std::string>& cupti_paths,
                         .graph_level = graph_level,
                         .max_buffer_bytes = max_buffer_bytes};
   for (const std::string& kind : kinds) options.kinds.push_back(kind_of(kind));
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   self.start_device(cupti::CuptiCollector::instance(), options);
 }
 
 nb::dict device_counts(const Capture& self) {
   DeviceCounts counts;
   {
-    const nb::gil_scoped_release release;  // a stop on another thread may take a while
+    const WithoutGil release;  // a stop on another thread may take a while
     counts = self.device_counts();
   }
   nb::dict result;
@@ -90,7 +91,7 @@ void bind_device(nb::module_& m) {
       .def("start_device", start_device, nb::arg("cupti_paths"), nb::arg("kinds"),
            nb::arg("correlate_ops") = true, nb::arg("graph_level") = false,
            nb::arg("max_buffer_bytes") = DeviceOptions{}.max_buffer_bytes)
-      .def("stop_device", &Capture::stop_device, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop_device", &Capture::stop_device, nb::call_guard<WithoutGil>())
       .def("device_counts", device_counts);
   m.def("device_probe", device_probe, nb::arg("cupti_paths"), nb::arg("try_subscribe") = false);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/event_memory.h"
 #include "core/tensor_table.h"
@@ -35,7 +36,7 @@ Column<std::uint8_t> record_bytes(std::vector<Record>&& records) {
 auto tensor_records(const Recording& recording) {
   TensorTable table;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     table = tensor_table(recording);
   }
   return std::make_pair(record_bytes(std::move(table.rows)), table.damaged_inputs);
@@ -45,7 +46,7 @@ auto memory_by_event(const Recording& recording, const Tree& tree, bool on_devic
   if (tree.parent.size() != recording.events.size()) throw std::invalid_argument("tree of another recording");
   EventMemory memory;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     memory = event_memory(recording, tree, on_devices ? MemoryOf::kDevices : MemoryOf::kHost);
   }
   return std::make_tuple(array(std::move(memory.allocated)), array(std::move(memory.freed)),

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/aggregate/op_aggregator.h"
 
@@ -16,7 +17,7 @@ namespace {
 nb::tuple collect(OpAggregator& self) {
   OpCountColumns columns;
   {
-    const nb::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     columns = self.collect();
   }
   nb::list names;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "bindings/gil.h"
 #include "core/plain_pickle.h"
 
 namespace nb = nanobind;
@@ -16,7 +17,7 @@ namespace {
 using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 std::string why_not(const Bytes& pickle, std::uint64_t max_memory_bytes) {
-  const nb::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   return why_not_plain_pickle(std::span(pickle.data(), pickle.size()), max_memory_bytes);
 }
 

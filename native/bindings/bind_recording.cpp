@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "bindings/decoded_inputs.h"
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/averages.h"
 #include "core/backwards.h"
@@ -36,7 +37,7 @@ namespace {
 // Runs native work without the GIL.
 template <typename Work>
 auto without_gil(Work&& work) {
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   return std::forward<Work>(work)();
 }
 
@@ -164,13 +165,13 @@ void translate_error(const std::exception_ptr& pointer, void*) {
 
 void save(const Recording& self, nb::handle path) {
   const std::string file = file_path(path);
-  const nb::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   save_recording(self, file);
 }
 
 Recording open(nb::handle path) {
   const std::string file = file_path(path);
-  const nb::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   return open_recording(file);
 }
 
@@ -223,7 +224,7 @@ void bind_recording(nb::module_& m) {
       .def_ro("stopped", &Recording::stopped)
       .def("inputs", inputs, nb::arg("row"))
       .def("input_shape_ids", shape_ids)
-      .def("tree", build_tree, nb::call_guard<nb::gil_scoped_release>())
+      .def("tree", build_tree, nb::call_guard<WithoutGil>())
       .def("backward_events", backwards)
       .def("forward_backward_links", forward_backward)
       .def("averages", averages, nb::arg("tree"), nb::arg("by_overload"), nb::arg("by_shapes"),

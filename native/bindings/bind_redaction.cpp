@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/redaction.h"
 
@@ -14,9 +15,9 @@ namespace {
 
 // `replace` takes a str and returns one that is valid UTF-8.
 Recording redacted(const Recording& self, const nb::callable& replace) {
-  const nb::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   return redact(self, [&replace](std::string_view recorded) {
-    const nb::gil_scoped_acquire with_gil;
+    const WithGil with_gil;
     return nb::cast<std::string>(replace(text(recorded)));
   });
 }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/builder.h"
 #include "core/overruns.h"
@@ -39,7 +40,7 @@ auto table_bytes() {
 template <typename Record, auto Add>
 void add_records(RecordingBuilder& self, const Bytes& bytes) {
   if (bytes.size() % sizeof(Record) != 0) throw std::invalid_argument("not a whole number of records");
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   for (std::size_t offset = 0; offset < bytes.size(); offset += sizeof(Record)) {
     Record record;
     std::memcpy(&record, bytes.data() + offset, sizeof(record));
@@ -49,7 +50,7 @@ void add_records(RecordingBuilder& self, const Bytes& bytes) {
 
 void add_links(RecordingBuilder& self, const Rows& from_event, const Rows& to_event, std::uint32_t type) {
   if (from_event.size() != to_event.size()) throw std::invalid_argument("columns of different lengths");
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   for (std::size_t index = 0; index < from_event.size(); ++index) {
     self.add_link(from_event.data()[index], to_event.data()[index], static_cast<LinkType>(type));
   }
@@ -58,7 +59,7 @@ void add_links(RecordingBuilder& self, const Rows& from_event, const Rows& to_ev
 auto finish_mended(RecordingBuilder& self, std::int64_t rounding_ns, std::int64_t stream_ns) {
   OverrunCounts counts;
   Recording recording = [&] {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     Recording finished = self.finish();
     counts = mend_overruns(finished, {.rounding_ns = rounding_ns, .stream_ns = stream_ns});
     return finished;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "core/links.h"
 #include "core/recording.h"
 #include "core/tree.h"
@@ -105,7 +106,7 @@ SpanPlan make_plan(const Recording& recording, const std::vector<RootTuple>& roo
   std::vector<SpanRoot> roots;
   roots.reserve(root_tuples.size());
   for (const RootTuple& tuple : root_tuples) roots.push_back(root_from(tuple));
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   PlanOptions options;
   options.max_spans_per_trace = max_spans_per_trace;
   options.max_trace_bytes = max_trace_bytes;
@@ -160,7 +161,7 @@ OtlpRequestStream encode(const SpanPlan& plan, const nb::bytes& resource, const 
 nb::tuple next_request(OtlpRequestStream& stream) {
   std::optional<OtlpRequest> request;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     request = stream.next();
   }
   if (!request) throw nb::stop_iteration();

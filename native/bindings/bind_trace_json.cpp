@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/json_scanner.h"
 #include "trace_json/event_arguments.h"
@@ -145,11 +146,11 @@ void bind_trace_json(nb::module_& m) {
           "feed",
           [](TraceScanner& self, const nb::bytes& piece) {
             const std::string_view text = bytes_view(piece);
-            const nb::gil_scoped_release release;
+            const WithoutGil release;
             self.feed(text);
           },
           nb::arg("piece"))
-      .def("finish", &TraceScanner::finish, nb::call_guard<nb::gil_scoped_release>())
+      .def("finish", &TraceScanner::finish, nb::call_guard<WithoutGil>())
       .def(
           "add_event", [](TraceScanner& self, const nb::bytes& text) { self.add_event(bytes_view(text)); },
           nb::arg("text"))

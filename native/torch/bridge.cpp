@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "torch/bridge_abi.h"
@@ -18,6 +17,7 @@
 #include "torch/inputs.h"
 #include "torch/memory.h"
 #include "torch/op_cost.h"
+#include "torch/switch_lock.h"
 
 #ifndef TORCHPROF_TORCH_VERSION
 #error "TORCHPROF_TORCH_VERSION must name the torch this bridge is compiled for"
@@ -103,8 +103,6 @@ struct Registration {
   std::uint32_t flags = 0;
 };
 
-// Guards `registrations`; never taken by a callback.
-std::mutex registration_mutex;
 std::array<Registration, kSlots> registrations;
 
 void remove(Registration& registration) {
@@ -115,7 +113,7 @@ void remove(Registration& registration) {
 int enable(std::uint32_t slot, std::uint32_t flags) {
   if (slot >= kSlots) return TORCHPROF_NO_SUCH_SLOT;
   try {
-    const std::lock_guard lock(registration_mutex);
+    const std::unique_lock lock = lock_switches();
     Registration& registration = registrations[slot];
     if (registration.handle != at::INVALID_CALLBACK_HANDLE && registration.flags == flags)
       return TORCHPROF_OK;
@@ -133,7 +131,7 @@ int enable(std::uint32_t slot, std::uint32_t flags) {
 int disable(std::uint32_t slot) {
   if (slot >= kSlots) return TORCHPROF_NO_SUCH_SLOT;
   try {
-    const std::lock_guard lock(registration_mutex);
+    const std::unique_lock lock = lock_switches();
     remove(registrations[slot]);
     return TORCHPROF_OK;
   } catch (...) {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "torch/bridge_abi.h"
 #include "torch/core_table.h"
+#include "torch/switch_lock.h"
 
 namespace torchprof::bridge {
 namespace {
@@ -37,15 +37,13 @@ void on_end(const at::RecordFunction& fn, at::ObserverContext*) {
   core->count_end(&fn, fn.isAsync() ? 1 : 0);
 }
 
-// Guards `registered`; never taken by a callback.
-std::mutex registration_mutex;
 at::CallbackHandle registered = at::INVALID_CALLBACK_HANDLE;
 
 }  // namespace
 
 int enable_counting() {
   try {
-    const std::lock_guard lock(registration_mutex);
+    const std::unique_lock lock = lock_switches();
     if (registered == at::INVALID_CALLBACK_HANDLE) {
       registered = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end));
     }
@@ -57,7 +55,7 @@ int enable_counting() {
 
 int disable_counting() {
   try {
-    const std::lock_guard lock(registration_mutex);
+    const std::unique_lock lock = lock_switches();
     if (registered != at::INVALID_CALLBACK_HANDLE) {
       at::removeCallback(std::exchange(registered, at::INVALID_CALLBACK_HANDLE));
     }

@@ -7,10 +7,9 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
-#include <mutex>
-
 #include "torch/core_table.h"
 #include "torch/memory.h"
+#include "torch/switch_lock.h"
 
 namespace torchprof::bridge {
 namespace {
@@ -60,7 +59,6 @@ void report_reserved(std::uint32_t slot) {
   }
 }
 
-std::mutex watch_mutex;
 bool is_watching = false;
 
 }  // namespace
@@ -68,7 +66,7 @@ bool is_watching = false;
 int enable_device_memory(std::uint32_t slot) {
   if (slot >= TORCHPROF_CAPTURE_SLOTS) return TORCHPROF_NO_SUCH_SLOT;
   try {
-    const std::lock_guard lock(watch_mutex);
+    const std::unique_lock lock = lock_switches();
     // A tracker cannot be taken away again: it is attached once and asks who wants to know.
     if (!is_watching) {
       caching_allocator::attachAllocatorTraceTracker(on_trace);

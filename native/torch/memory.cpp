@@ -10,12 +10,12 @@
 #include <bit>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 
 #include "torch/bridge_abi.h"
 #include "torch/core_table.h"
+#include "torch/switch_lock.h"
 
 namespace torchprof::bridge {
 namespace {
@@ -151,8 +151,6 @@ class ReportingAllocator final : public c10::Allocator {
   const c10::DeleterFnPtr deleter_;
 };
 
-// Guards everything below, and torch's setting from two of us; never taken by an allocation.
-std::mutex install_mutex;
 std::array<ReportingAllocator*, kMaxBases> installed{};
 std::uint8_t installed_priority = 0;
 
@@ -219,7 +217,7 @@ void report_memory(std::uint8_t action, std::uint64_t address, std::uint64_t siz
 int enable_memory(std::uint32_t slot) {
   if (slot >= TORCHPROF_CAPTURE_SLOTS) return TORCHPROF_NO_SUCH_SLOT;
   try {
-    const std::lock_guard lock(install_mutex);
+    const std::unique_lock lock = lock_switches();
     const int code = install();
     if (code == TORCHPROF_OK) reporting_slots.fetch_or(1U << slot, std::memory_order_relaxed);
     return code;
@@ -231,7 +229,7 @@ int enable_memory(std::uint32_t slot) {
 int disable_memory(std::uint32_t slot) {
   if (slot >= TORCHPROF_CAPTURE_SLOTS) return TORCHPROF_NO_SUCH_SLOT;
   try {
-    const std::lock_guard lock(install_mutex);
+    const std::unique_lock lock = lock_switches();
     const std::uint32_t bit = 1U << slot;
     const std::uint32_t before = reporting_slots.fetch_and(~bit, std::memory_order_relaxed);
     if (before == bit) uninstall();

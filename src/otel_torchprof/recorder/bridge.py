@@ -81,17 +81,12 @@ class Bridge:
             )
         self.path = path
         self._table = table.contents
-        # Held across a fork, so that no thread is inside torch's list of callbacks when it is copied.
         # A signal handler may stop a capture while its own thread starts or stops one.
         self._lock = threading.RLock()
         # Whose callbacks this process has from its parent, and must not remove.
         self._inherited: set[int] = set()
         self._recording: set[int] = set()  # slots that hear of ops
-        os.register_at_fork(
-            before=self._lock.acquire,
-            after_in_parent=self._lock.release,
-            after_in_child=self._after_fork_in_child,
-        )
+        os.register_at_fork(after_in_child=self._after_fork_in_child)
 
     @property
     def records(self) -> bool:
@@ -192,6 +187,8 @@ class Bridge:
         return int(self._table.time_ops(count))
 
     def _after_fork_in_child(self) -> None:
+        # The thread that held it may have stayed in the parent. (Of the library itself none was inside.)
+        self._lock = threading.RLock()
         # Captures and counts stay with the parent. Callbacks that it had stay registered, though with nothing
         # to report to: another of its threads may have held the lock that torch takes to remove one, and in
         # this process nobody would ever release it.
@@ -199,7 +196,6 @@ class Bridge:
         self._recording.clear()
         for slot in range(_CAPTURE_SLOTS):
             self._table.disable_memory(slot)
-        self._lock.release()
 
 
 _load_lock = threading.RLock()
