@@ -223,13 +223,7 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         if runtime is None or sink is None:
             return
         if not runtime.shutdown(EXIT_TIMEOUT_S - _TO_END_S):
-            _logger.warning(
-                "otel-torchprof: not all recorded steps were sent within the %g s that the program's end "
-                "waits (%s); OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
-                "OTEL_TRACES_EXPORTER=otlp_file writes them to a file instead",
-                EXIT_TIMEOUT_S,
-                sink.last_failure or "no answer yet",
-            )
+            _say_that_steps_are_lost(sink.last_failure)
 
     def _after_fork_in_child(self) -> None:
         TorchprofInstrumentor._ending = threading.RLock()
@@ -249,3 +243,21 @@ def _say_what_is_no_setting() -> None:
     if mistakes:
         ignored = ", ".join(f"{mistake.what} ({mistake.way_out})" for mistake in mistakes)
         _logger.warning("otel-torchprof: ignored: %s", ignored)
+
+
+def _say_that_steps_are_lost(failure: str) -> None:
+    if os.environ.get("OTEL_TRACES_EXPORTER") == "otlp_file":
+        cause, way_out = "their spans are still being made", "shorter windows are done sooner"
+    else:
+        cause = "no answer yet"
+        way_out = (
+            "OTEL_EXPORTER_OTLP_ENDPOINT says where to send, "
+            "OTEL_TRACES_EXPORTER=otlp_file writes them to a file instead"
+        )
+    _logger.warning(
+        "otel-torchprof: not all recorded steps were sent within the %g s that the program's end waits (%s); "
+        "%s; OTEL_PYTHON_TORCHPROF_RECORDING_DIR keeps recordings whole",
+        EXIT_TIMEOUT_S,
+        failure or cause,
+        way_out,
+    )

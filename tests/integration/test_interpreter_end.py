@@ -41,6 +41,10 @@ late_work = LateWork()
 @pytest.mark.parametrize("run", range(3))
 def test_threads_in_the_core_do_not_abort_it(run: int, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
