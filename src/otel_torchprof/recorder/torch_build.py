@@ -22,6 +22,8 @@ BRIDGE_UNITS = (
     "torch/device_memory.cpp",
     "torch/inputs.cpp",
     "torch/memory.cpp",
+    "torch/op_cost.cpp",
+    "torch/switch_lock.cpp",
 )
 BRIDGE_HEADERS = (
     "torch/bridge_abi.h",
@@ -30,6 +32,8 @@ BRIDGE_HEADERS = (
     "torch/device_memory.h",
     "torch/inputs.h",
     "torch/memory.h",
+    "torch/op_cost.h",
+    "torch/switch_lock.h",
     "core/inputs_encoding.h",
 )
 

@@ -157,3 +157,12 @@ def test_where_cuda_does_not_compile_the_rest_does(build: TorchBuild, tmp_path: 
     make_compiler(tmp_path, "c++", "exit 1")
     with pytest.raises(CompileError):
         compile_bridge(with_cuda, Path("sources"), output, {"PATH": f"{tmp_path}:{os.defpath}"})
+
+
+def test_all_of_the_bridge_is_compiled() -> None:
+    native = Path(__file__).parents[3] / "native"
+    assert {f"torch/{path.name}" for path in (native / "torch").glob("*.cpp")} == set(BRIDGE_UNITS)
+    headers = {f"torch/{path.name}" for path in (native / "torch").glob("*.h")}
+    assert headers | {"core/inputs_encoding.h"} == set(BRIDGE_HEADERS)
+    listed = (native / "torch" / "CMakeLists.txt").read_text()
+    assert [name for name in (*BRIDGE_UNITS, *BRIDGE_HEADERS) if name not in listed] == []
