@@ -7,6 +7,7 @@ import pytest
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.steps import process_steps
 from tests.support.browser import browser, driver
+from tests.support.trainings import Trainings
 
 __all__ = ["browser", "driver"]
 
@@ -20,3 +21,18 @@ def instrumentor() -> Iterator[TorchprofInstrumentor]:
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
     process_steps.start_over()
+
+
+@pytest.fixture(scope="module")
+def trainings() -> Iterator[Trainings]:
+    """A program that trains as often as a test wants, in surroundings of its choice."""
+    trainings = Trainings()
+    yield trainings
+    trainings.close()
+
+
+@pytest.fixture(scope="module")
+def loss(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of the training that nobody looks at."""
+    assert trainings.run(tmp_path_factory.mktemp("plain"), {"ENABLED": "false"}) == ""
+    return trainings.loss

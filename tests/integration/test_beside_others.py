@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from tests.support.instrumented import instrumented_environment, script
 from tests.support.otlp_sink import OtlpHttpSink
@@ -16,20 +13,6 @@ from tests.support.required_tools import require_package, skip_or_fail
 from tests.support.trainings import PROGRAM, Trainings
 
 STEPS = 4  # that are recorded
-
-
-@pytest.fixture(scope="module")
-def trainings() -> Iterator[Trainings]:
-    trainings = Trainings()
-    yield trainings
-    trainings.close()
-
-
-@pytest.fixture(scope="module")
-def loss(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the training that nobody looks at."""
-    assert trainings.run(tmp_path_factory.mktemp("plain"), {"ENABLED": "false"}) == ""
-    return trainings.loss
 
 
 def settings_to(sink: OtlpHttpSink) -> dict[str, str]:

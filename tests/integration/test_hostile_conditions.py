@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,6 @@ from tests.support.ports import free_ports
 from tests.support.trainings import Trainings
 
 _OPS_OF_A_STEP = 50  # at least
-
-
-@pytest.fixture(scope="module")
-def trainings() -> Iterator[Trainings]:
-    trainings = Trainings()
-    yield trainings
-    trainings.close()
-
-
-@pytest.fixture(scope="module")
-def loss(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Of the training that nobody looks at."""
-    assert trainings.run(tmp_path_factory.mktemp("plain"), {"ENABLED": "false"}) == ""
-    return trainings.loss
 
 
 def reasons(said: str) -> Counter[str]:

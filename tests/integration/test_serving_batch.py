@@ -178,6 +178,11 @@ def test_a_batch_that_the_schedule_leaves_out_changes_nothing(instrumentor: Torc
 NO_RECORD = "a batch was not recorded, because of"
 
 
+class WithoutContext(trace.NonRecordingSpan):
+    def get_span_context(self) -> Any:
+        return None
+
+
 @pytest.mark.parametrize(
     ("requests", "weights", "reason", "way_out"),
     [
@@ -189,6 +194,7 @@ NO_RECORD = "a batch was not recorded, because of"
         (None, (), "the requests", "_Span is no list of requests: write batch([request])"),
         (7, (), "the requests", "int is no list of requests"),
         ([{"traceparent": "00-1-1-01"}], (), "a request", "dict is none: pass what trace.get_current_span()"),
+        ([WithoutContext(trace.INVALID_SPAN_CONTEXT)], (), "a request", "WithoutContext has no context"),
     ],
 )
 def test_each_mistake_has_a_line_with_the_way_out(

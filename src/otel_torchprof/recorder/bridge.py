@@ -107,8 +107,9 @@ class Bridge:
         flags = _HOOK_INPUTS * record_inputs | _HOOK_IDENTITIES * (record_inputs and record_identities)
         with self._lock:
             self._inherited.discard(slot)
-            self._recording.add(slot)
             code = self._table.enable(slot, flags)
+            if not code:
+                self._recording.add(slot)
         if code:
             raise BridgeUnavailable(
                 f"torch refused the callbacks of capture slot {slot} (code {code}): stop the capture"

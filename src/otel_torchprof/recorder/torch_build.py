@@ -1,7 +1,8 @@
 """What a torch bridge must match, and where that torch keeps its headers and libraries.
 
 Needs nothing but the standard library and torch, because CMake also runs this file as a script:
-`python torch_build.py SOURCES` prints what native/torch/CMakeLists.txt needs, a value a line.
+`python torch_build.py` prints the files of a bridge for native/torch/CMakeLists.txt, a list a line, and
+`python torch_build.py SOURCES` what compiling it needs, a value a line.
 """
 
 from __future__ import annotations
@@ -120,5 +121,12 @@ def _print_for_cmake(sources_dir: Path) -> None:
     print(*lists, build.library_dir, build.bridge_name(sources_dir), *build.definitions, sep="\n")
 
 
+def _print_files() -> None:
+    print("|".join(BRIDGE_UNITS), "|".join(BRIDGE_HEADERS), sep="\n")
+
+
 if __name__ == "__main__":
-    _print_for_cmake(Path(sys.argv[1]))
+    if len(sys.argv) > 1:
+        _print_for_cmake(Path(sys.argv[1]))
+    else:
+        _print_files()

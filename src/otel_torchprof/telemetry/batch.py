@@ -12,7 +12,6 @@ from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach, set_value
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, TraceFlags
 
-from otel_torchprof import semconv_batch as semconv
 from otel_torchprof._native.core import span as scope
 from otel_torchprof.spans import BATCH_SPAN_NAME
 from otel_torchprof.telemetry.batch_shares import BatchShares, EndedBatch
@@ -58,6 +57,7 @@ class Batch:
         shares: BatchShares,
     ) -> None:
         self._requests = _spans_of(requests)
+        self._links = [link for span in self._requests if (link := _context_of(span)).is_valid]
         self._shares = _shares(weights, len(self._requests))
         self._recorder = recorder
         self._contexts = contexts
@@ -67,9 +67,8 @@ class Batch:
         self._token: Token[Context] | None = None
 
     def __enter__(self) -> None:
-        linked = [context for span in self._requests if (context := span.get_span_context()).is_valid]
         self._call = self._recorder.begin(
-            CallPlacement(), lambda: self._contexts.new_root(BATCH_SPAN_NAME, linked)
+            CallPlacement(), lambda: self._contexts.new_root(BATCH_SPAN_NAME, self._links)
         )
         self._token = attach(self._context())
         if self._call is not None:
@@ -102,9 +101,7 @@ class Batch:
         )
         self._told_at_end.batch_ended(ended)  # before its recording may be on its way
         self._recorder.call_ends(self._call)
-        for request, attributes in zip(self._requests, ended.attributes(), strict=True):
-            if request.is_recording():
-                request.add_event(semconv.BATCH_EVENT, attributes)
+        self._told_at_end.tell_requests(ended)
 
     def _context(self) -> Context:
         """What is current inside: for spans of the program and for calls of models alike."""
@@ -122,6 +119,15 @@ def _spans_of(requests: Iterable[Any]) -> list[Span]:
             f"a {type(requests).__name__} is no list of requests: write batch([request]), with one for each",
         )
     return [_span_of(request) for request in requests]
+
+
+def _context_of(span: Span) -> SpanContext:
+    context = span.get_span_context()
+    if not isinstance(context, SpanContext):
+        raise BatchMistake(
+            "a request", f"the span of a {type(span).__name__} has no context: pass those of a tracer"
+        )
+    return context
 
 
 def _span_of(request: Any) -> Span:

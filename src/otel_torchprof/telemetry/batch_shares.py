@@ -90,6 +90,15 @@ class BatchShares:
             if len(self._ended) > _MAX_REMEMBERED:
                 self._ended.popitem(last=False)
 
+    def tell_requests(self, batch: EndedBatch) -> None:
+        """Add the event of a batch to the spans of its requests that are still open."""
+        for request, attributes in zip(batch.requests, batch.attributes(), strict=True):
+            try:
+                if request.is_recording():
+                    request.add_event(semconv.BATCH_EVENT, attributes)
+            except Exception as error:  # of another span than the SDK's
+                self._log.warn("events", f"a request was not told of its batch: {error!r}")
+
     def recorded(self, traces: Iterable[TraceStats]) -> None:
         """Make the spans of the batches among the traces of a recording; on the export thread."""
         for one in traces:

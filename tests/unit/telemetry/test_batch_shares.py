@@ -117,3 +117,24 @@ def test_parts_add_up(whole: int, weights: list[int]) -> None:
     assert all(
         abs(part - share * whole) <= 1 + whole * 1e-9 for part, share in zip(found, shares, strict=True)
     )
+
+
+class Refusing(NonRecordingSpan):
+    """Of a program that makes spans of its own kind."""
+
+    def is_recording(self) -> bool:
+        return True
+
+    def add_event(self, *_: Any, **__: Any) -> None:
+        raise OSError("closed")
+
+
+def test_a_request_that_takes_no_event_keeps_it_from_no_other(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = [Refusing(ROOT), server.request(), server.request()]
+    server.shares.tell_requests(server.end_batch(requests))
+    for request in requests[1:]:
+        request.end()
+    assert [len(span.events) for span in server.exporter.get_finished_spans()] == [1, 1]
+    assert caplog.messages == ["otel-torchprof: a request was not told of its batch: OSError('closed')"]
