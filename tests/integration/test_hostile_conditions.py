@@ -40,22 +40,24 @@ _PARTIAL.partial_success.error_message = "three are enough"
 @pytest.mark.parametrize(
     ("answers", "lines"),
     [
-        pytest.param([HttpAnswer(status=400)] * 9, 1, id="refusing"),
-        pytest.param([HttpAnswer(body=_PARTIAL.SerializeToString())] * 9, 1, id="half-accepting"),
-        pytest.param([HttpAnswer(hangs=True)] * 9, 1, id="hanging"),
-        pytest.param([HttpAnswer(closes=True)], 0, id="dropping a connection"),
-        pytest.param([HttpAnswer(status=503, headers={"retry-after": "0"})] * 2, 0, id="coming back"),
+        pytest.param([HttpAnswer(status=400)] * 9, {1}, id="refusing"),
+        pytest.param([HttpAnswer(body=_PARTIAL.SerializeToString())] * 9, {1}, id="half-accepting"),
+        # The first request's failure, and that of the program's end where the first came before it.
+        pytest.param([HttpAnswer(hangs=True)] * 9, {1, 2}, id="hanging"),
+        pytest.param([HttpAnswer(closes=True)], {0}, id="dropping a connection"),
+        pytest.param([HttpAnswer(status=503, headers={"retry-after": "0"})] * 2, {0}, id="coming back"),
     ],
 )
 def test_a_collector_that_answers_otherwise(
-    answers: list[HttpAnswer], lines: int, trainings: Trainings, loss: str, tmp_path: Path
+    answers: list[HttpAnswer], lines: set[int], trainings: Trainings, loss: str, tmp_path: Path
 ) -> None:
     with OtlpHttpSink(*answers) as sink:
         said = trainings.run(tmp_path, to(sink))
         steps = sink.span_names["torch.step"]
     assert trainings.loss == loss
-    assert len(reasons(said)) == said.count("\n") == lines, said
-    if not lines:
+    assert len(reasons(said)) == said.count("\n")  # nothing twice
+    assert said.count("\n") in lines, said
+    if lines == {0}:
         assert steps == 4  # delivery has resumed, and nothing is lost
 
 
