@@ -19,12 +19,14 @@ OPS = 40_000  # 1.9 MB
 
 
 @pytest.fixture
-def limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Of 50 MiB, of which 4 are left: 1 MiB is for recordings."""
-    lay_cgroups(tmp_path, {"": {"memory.max": str(50 * MIB)}}, used_bytes=46 * MIB)
+def limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """One that leaves 1 MiB for further recordings, whatever others of this process have: what it leaves."""
+    left_bytes = 4 * MIB + 3 * core.memory_of_recordings()
+    limits = {"": {"memory.max": str(46 * MIB + left_bytes)}}
+    lay_cgroups(tmp_path, limits, used_bytes=46 * MIB)
     budget = MemoryBudget(CgroupMemory(tmp_path))
     monkeypatch.setattr("otel_torchprof.recorder.capture.memory_budget", budget)
-    yield
+    yield left_bytes
     core.bound_recordings(2**64 - 1)
 
 
@@ -35,9 +37,8 @@ def negate(value: torch.Tensor, times: int) -> None:
 
 
 @pytest.mark.parametrize("in_a_file", [False, True])
-@pytest.mark.usefixtures("limit")
 def test_a_recording_takes_its_share_and_counts_the_rest(
-    in_a_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    in_a_file: bool, limit: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before, value = core.memory_of_recordings(), torch.ones(2)
     capture = Capture(tmp_path / "run.tprof" if in_a_file else None)
@@ -47,11 +48,11 @@ def test_a_recording_takes_its_share_and_counts_the_rest(
     recording = capture.stop()
     (line,) = caplog.messages
     assert "instead of up to 256.0 MiB" in line
-    assert taken <= MIB + before // 4
+    assert taken <= MIB
     assert set(recording.drops) == {"memory_limit"}
     assert len(recording) + recording.drops["memory_limit"] == OPS
     assert len(recording) > OPS // 4
-    assert recording.metadata["memory_limit"]["left_bytes"] == 4 * MIB
+    assert recording.metadata["memory_limit"]["left_bytes"] == limit
 
 
 @pytest.mark.usefixtures("limit")
@@ -64,6 +65,6 @@ def test_captures_at_the_same_time_share_it(caplog: pytest.LogCaptureFixture) ->
     taken = core.memory_of_recordings() - before
     recordings = [capture.stop() for capture in captures]
     # 256 KiB each has in any case; all of them together have no more than the share.
-    assert taken <= 1.25 * MIB + before // 4
+    assert taken <= 1.25 * MIB
     assert all(recording.drops["memory_limit"] for recording in recordings)
     assert len(caplog.messages) == 1
