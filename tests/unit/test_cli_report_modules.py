@@ -57,6 +57,16 @@ def test_the_table_follows_that_of_the_operators(tprof: str, capsys: pytest.Capt
     assert [len(line) - len(line.lstrip()) for line in table] == [0, 0, 2, 4, 2, 4]
 
 
+def test_without_any_path_classes_are_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("Net", "Linear")
+    rows = [replace(ROW, path="", class_name=name, depth=depth) for depth, name in enumerate(names)]
+    terminal = use_terminal(monkeypatch, 200)
+    OutputConsole().print(module_table(rows))
+    headings, *lines = lines_of(terminal)
+    assert headings.split()[:2] == ["module", "calls"]
+    assert [line.partition(" 1,234")[0].rstrip() for line in lines] == ["Net", "  Linear"]
+
+
 def test_the_limit_is_that_of_the_operators(tprof: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["report", tprof, "--limit", "2"]) == 0
     assert "... 3 more modules (--limit 0 shows all)" in capsys.readouterr().out
@@ -103,8 +113,8 @@ def test_a_short_path_leaves_its_room_to_numbers(monkeypatch: pytest.MonkeyPatch
         ROW, path="", depth=0, calls=0, training_calls=0, backward_ns=0, device_ns=43, allocated_bytes=0
     )
     terminal = use_terminal(monkeypatch, 80)
-    OutputConsole().print(module_table([row]))
-    headings, cells = lines_of(terminal)
+    OutputConsole().print(module_table([row, replace(row, path="head")]))
+    headings, cells, _head = lines_of(terminal)
     assert headings.split() == ["module", "class", "calls", "forward", "self", "device", "parameters"]
     assert cells.startswith("(root)  Transf")
     assert len(cells) <= 80

@@ -30,19 +30,21 @@ _LAST = ("class", "calls", "device")
 
 
 def module_table(rows: Sequence[ModuleRow]) -> ReportTable:
-    """A row for each module, those called within it below it; columns of zeros are left out."""
+    """A row for each module, those called within it below it; columns that hold nothing are left out."""
     columns = {
         heading: text
         for heading, (value, text) in _COLUMNS.items()
         if heading == "calls" or any(map(value, rows))
     }
-    table = ReportTable(("module", "class"), tuple(columns), spare=_SPARE, last=_LAST)
+    # Without any path, as other profilers leave modules, their classes are all the names there are.
+    has_paths = any(row.path for row in rows)
+    names = ("module", "class") if has_paths else ("module",)
+    table = ReportTable(names, tuple(columns), spare=_SPARE, last=_LAST)
     for row in rows:
-        table.add_row(
-            NameCell(_INDENT * row.depth + (row.path or ("(no path)" if row.depth else "(root)"))),
-            NameCell(row.class_name),
-            *(text(row) for text in columns.values()),
-        )
+        indent = _INDENT * row.depth
+        path = row.path or ("(no path)" if row.depth else "(root)")
+        named = (indent + path, row.class_name) if has_paths else (indent + row.class_name,)
+        table.add_row(*map(NameCell, named), *(text(row) for text in columns.values()))
     return table
 
 

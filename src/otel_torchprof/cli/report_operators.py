@@ -56,17 +56,19 @@ def json_rows(rows: Sequence[AveragesRow]) -> list[dict[str, Any]]:
 def print_operators(
     console: OutputConsole, rows: Sequence[AveragesRow], *, sort: str, limit: int, with_shapes: bool
 ) -> None:
-    """Prints those of the rows that ran on threads, at most `limit` (0 = all), and what share is of."""
+    """Prints those of the rows that ran on threads, at most `limit` (0 = all), and their time in all."""
     on_threads = [row for row in rows if row.side is Side.THREADS]
     if not on_threads:
         console.print("no events on threads")
         return
     shown = on_threads[:limit] if limit else on_threads
-    console.print(_table(shown, sort, with_shapes=with_shapes))
+    table = _table(shown, sort, with_shapes=with_shapes)
+    console.print(table)
     if len(shown) < len(on_threads):
         console.print(f"... {len(on_threads) - len(shown)} more names (--limit 0 shows all)")
     calls, self_ns = sum(row.calls for row in on_threads), sum(row.self_ns for row in on_threads)
-    console.print(f"{calls:,} events on threads; share is of their {duration(self_ns)} of self time")
+    of = "; share is of their" if table.shows("share", console.width) else ","
+    console.print(f"{calls:,} events on threads{of} {duration(self_ns)} of self time")
 
 
 def _table(rows: Sequence[AveragesRow], sort: str, *, with_shapes: bool) -> ReportTable:

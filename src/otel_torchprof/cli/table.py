@@ -49,8 +49,18 @@ class ReportTable:
         """A cell for each column, in order."""
         self._rows.append(cells)
 
+    def shows(self, heading: str, width: int) -> bool:
+        """Whether a terminal of that width has room for a column."""
+        return heading in self._columns_within(width)[0]
+
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
+        shown, left_out = self._columns_within(options.max_width)
+        yield self._table(shown, options.max_width)
+        if left_out:
+            yield cell(f"(left out for want of room: {', '.join(left_out)})")
+
+    def _columns_within(self, width: int) -> tuple[dict[str, int], list[str]]:
+        """The columns that are shown with the widths they would like, and those that are left out."""
         shown = {heading: self._whole_width(heading, place) for heading, place in self._places().items()}
         enough = max(_ENOUGH_FOR_NAMES // len(self._names), MIN_NAME_WIDTH)
         left_out: list[str] = []
@@ -60,9 +70,7 @@ class ReportTable:
                     break
                 del shown[heading]
                 left_out.append(heading)
-        yield self._table(shown, width)
-        if left_out:
-            yield cell(f"(left out for want of room: {', '.join(left_out)})")
+        return shown, left_out
 
     def _places(self) -> dict[str, int]:
         """The place in a row of what is below each heading."""

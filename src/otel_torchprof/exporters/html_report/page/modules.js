@@ -77,7 +77,7 @@ function moduleLine(row, isSearch) {
   const name = make("td", { className: "name" });
   name.style.setProperty("--depth", String(row.depth));
   const opens = row.children.length && !isSearch;
-  const label = [nameOf(row.path || (row.parent < 0 ? row.name : "no path")), " ", make("span", { className: "class" }, nameOf(row.path || row.parent >= 0 ? row.name : ""))];
+  const label = [nameOf(row.path || row.name), ...(row.path ? [" ", make("span", { className: "class" }, nameOf(row.name))] : [])];
   if (opens) {
     const button = make("button", { type: "button", className: "twig", "aria-expanded": String(row.open), "data-module": String(row.index) }, ...label);
     button.addEventListener("click", () => {
