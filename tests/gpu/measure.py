@@ -15,7 +15,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from otel_torchprof.metrics.event_names import short_kernel_name
+from otel_torchprof.analysis.event_names import short_kernel_name
 from otel_torchprof.recording import EventKind, Recording
 from tests.gpu.programs import PROGRAMS, record, run_module
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_torchprof.metrics.event_names import short_kernel_name
+from otel_torchprof.analysis.event_names import short_kernel_name
 from otel_torchprof.recording import EventKind, Recording
 from tests.gpu.programs import PROGRAMS, record
 from tests.support.device_structure import (

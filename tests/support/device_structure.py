@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from otel_torchprof import semconv
-from otel_torchprof.metrics.event_names import short_kernel_name
+from otel_torchprof.analysis.event_names import short_kernel_name
 from otel_torchprof.metrics.families import HistogramPoint, NumberPoint
 from otel_torchprof.metrics.from_recording import families_from_recording
 from otel_torchprof.recording import EventKind, LinkType, Recording, TrackKind

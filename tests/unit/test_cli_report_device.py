@@ -88,8 +88,9 @@ def test_work_of_chosen_steps_is_what_begins_in_them(
     program.finish().save(tmp_path / "run.tprof")
     assert main(["report", str(tmp_path / "run.tprof"), "--step", "1"]) == 0
     said = capsys.readouterr().out
-    assert "second" in said
-    assert "first" not in said
+    table = said[said.index("on devices") : said.index("kernels, copies and fills")]
+    assert "second" in table
+    assert "first" not in table
     assert "kernels, copies and fills: 1; share is of their 5.000 us" in said
 
 
@@ -100,6 +101,18 @@ def test_a_terminal_has_room_for_every_line(
     lines = terminal_lines(monkeypatch, width, ["report", str(recording)])
     assert max(map(len, lines)) <= width
     assert any(line.startswith("cudaStreamSynchronize") for line in lines)
+
+
+@pytest.mark.parametrize(("width", "has_share"), [(32, False), (100, True)])
+def test_what_share_is_of_is_said_where_there_is_one(
+    recording: Path, width: int, has_share: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = terminal_lines(monkeypatch, width, ["report", str(recording)])
+    heading = next(line for line in lines if line.startswith("on threads"))
+    # A narrow terminal wraps what is below a table.
+    below = " ".join(lines[next(place for place, line in enumerate(lines) if "events on thre" in line) :])
+    said = below[: below.index(" us")]
+    assert ("share" in heading.split(), "share is of their" in said) == (has_share, has_share)
 
 
 def test_json_has_the_same_in_ns(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

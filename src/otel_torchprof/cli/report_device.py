@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,13 @@ import numpy.typing as npt
 from rich.console import Console
 
 from otel_torchprof.analysis.device_use import DeviceUse, blocking_calls, device_uses
+from otel_torchprof.analysis.device_work import DeviceWork
+from otel_torchprof.analysis.work_totals import WorkTotal, name_work
 from otel_torchprof.cli.table import ReportTable
 from otel_torchprof.cli.text import NameCell, cell, duration
-from otel_torchprof.metrics.device_work import DeviceWork
-from otel_torchprof.metrics.event_names import names_of, short_kernel_name
 from otel_torchprof.recording import EventKind, Recording
 
 _MAX_WAITS = 10  # --json has them all
-
-
-@dataclass(frozen=True, slots=True)
-class WorkTotal:
-    """All work on devices of one short name."""
-
-    name: str
-    calls: int
-    total_ns: int
-    longest_ns: int
 
 
 def print_devices(console: Console, recording: Recording) -> None:
@@ -47,33 +37,21 @@ def json_devices(recording: Recording) -> dict[str, Any]:
     if not uses:
         return {}
     work = DeviceWork.of(recording)
+    kernels = work.where(work.kind == EventKind.KERNEL)
     return {
         "devices": [{**asdict(use), "idle_ns": use.idle_ns} for use in uses],
-        "kernels": [asdict(total) for total in work_totals(work.where(work.kind == EventKind.KERNEL))],
+        "kernels": [_json_total(total) for total in name_work(kernels).totals],
         "blocking_calls": [asdict(one) for one in blocking_calls(recording)],
     }
 
 
-def work_totals(work: DeviceWork) -> list[WorkTotal]:
-    """Kernels by short name, copies and fills by what they copy where; the longest in total first."""
-    is_kernel = work.kind == EventKind.KERNEL
-    totals = _totals_by_name(work.where(is_kernel), short_kernel_name)
-    totals += _totals_by_name(work.where(~is_kernel), str)
-    return sorted(totals, key=lambda total: (-total.total_ns, total.name))
-
-
-def _totals_by_name(work: DeviceWork, shorten: Callable[[str], str]) -> list[WorkTotal]:
-    name, names = names_of(work.recording, work.rows, shorten)
-    calls = np.bincount(name, minlength=len(names))
-    total_ns, longest_ns = np.zeros((2, len(names)), dtype=np.int64)
-    np.add.at(total_ns, name, work.duration_ns)
-    np.maximum.at(longest_ns, name, work.duration_ns)
-    columns = (names, calls.tolist(), total_ns.tolist(), longest_ns.tolist())
-    return [WorkTotal(*row) for row in zip(*columns, strict=True)]
+def _json_total(total: WorkTotal) -> dict[str, Any]:
+    names = ("name", "calls", "total_ns", "longest_ns")
+    return {name: getattr(total, name) for name in names}
 
 
 def print_work(console: Console, recording: Recording, steps: Collection[int] | None, limit: int) -> None:
-    """Prints kernels, copies and fills by name, at most `limit` (0 = all), and what share is of.
+    """Prints kernels, copies and fills by name, at most `limit` (0 = all), and their time in all.
 
     Args:
         steps: numbers of the steps in which those begin that count; None = all do.
@@ -81,7 +59,7 @@ def print_work(console: Console, recording: Recording, steps: Collection[int] | 
     work = DeviceWork.of(recording)
     if steps is not None:
         work = work.where(_begins_in(recording, work, steps))
-    totals = work_totals(work)
+    totals = name_work(work).totals
     if not totals:
         return
     whole_ns = sum(total.total_ns for total in totals)
@@ -101,7 +79,8 @@ def print_work(console: Console, recording: Recording, steps: Collection[int] | 
     console.print(table)
     if limit and len(totals) > limit:
         console.print(f"... {len(totals) - limit} more names (--limit 0 shows all)")
-    console.print(f"kernels, copies and fills: {len(work.rows):,}; share is of their {duration(whole_ns)}")
+    of = "; share is of their" if table.shows("share", console.width) else ","
+    console.print(f"kernels, copies and fills: {len(work.rows):,}{of} {duration(whole_ns)}")
 
 
 def _begins_in(recording: Recording, work: DeviceWork, steps: Collection[int]) -> npt.NDArray[np.bool_]:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.device_work import DeviceWork
+from otel_torchprof.analysis.event_names import is_named, names_of
 from otel_torchprof.analysis.launches import launches
 from otel_torchprof.analysis.merged_stacks import nearest
-from otel_torchprof.metrics.device_work import DeviceWork
-from otel_torchprof.metrics.event_names import is_named, names_of
 from otel_torchprof.metrics.families import MetricFamily
 from otel_torchprof.metrics.histogram_family import histogram_family
 from otel_torchprof.recording import EventFlags, EventKind, Recording

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.device_work import DeviceWork
+from otel_torchprof.analysis.event_names import names_of, short_kernel_name
 from otel_torchprof.analysis.launches import launches
-from otel_torchprof.metrics.device_work import DeviceWork
-from otel_torchprof.metrics.event_names import names_of, short_kernel_name
 from otel_torchprof.metrics.families import MetricFamily, NumberPoint
 from otel_torchprof.metrics.grouped_sums import grouped_sums
 from otel_torchprof.metrics.histogram_family import histogram_family

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Protocol
 
-from otel_torchprof.metrics.event_names import short_op_name
+from otel_torchprof.analysis.event_names import short_op_name
 from otel_torchprof.metrics.families import HistogramPoint, MetricFamily, NumberPoint, Point
 from otel_torchprof.metrics.top_names import NamedSeries, TopNames
 from otel_torchprof.semconv_metrics import (

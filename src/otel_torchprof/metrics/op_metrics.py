@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.event_names import names_of, short_op_name
 from otel_torchprof.analysis.merged_stacks import nearest
-from otel_torchprof.metrics.event_names import names_of, short_op_name
 from otel_torchprof.metrics.families import MetricFamily
 from otel_torchprof.metrics.named_events import CALLS, NamedEvents
 from otel_torchprof.metrics.phases import PHASES, phase_of_events

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.event_names import is_named
 from otel_torchprof.analysis.merged_stacks import nearest
-from otel_torchprof.metrics.event_names import is_named
 from otel_torchprof.recording import EventKind, Recording, StepPhase
 
 # By number, as native/core/aggregate/phase.h has them.

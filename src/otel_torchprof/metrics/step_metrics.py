@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.metrics.event_names import is_named
+from otel_torchprof.analysis.event_names import is_named
 from otel_torchprof.metrics.families import MetricFamily, NumberPoint
 from otel_torchprof.metrics.histogram_family import histogram_family
 from otel_torchprof.metrics.phases import step_of_events

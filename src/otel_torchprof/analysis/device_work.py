@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.event_names import is_named
 from otel_torchprof.analysis.launches import WORK_KINDS
-from otel_torchprof.metrics.event_names import is_named
 from otel_torchprof.recording import EventFlags, EventKind, Recording
 
 Numbers: TypeAlias = npt.NDArray[np.int64]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_torchprof.analysis.event_names import is_named, names_of, short_kernel_name, short_op_name
 from otel_torchprof.importers import load
-from otel_torchprof.metrics.event_names import is_named, names_of, short_kernel_name, short_op_name
 from otel_torchprof.recording import EventKind, Recording, RecordingBuilder
 from tests.support.test_data import KINETO, needs_data
 

@@ -1,4 +1,4 @@
-"""Names that metrics go by: those of the spans, so that one leads to the other.
+"""Names of events cut short: those of the spans, so that a table or a metric leads to them.
 
 Demangling and folding are the core's (native/spans/kernel_name.h), which has the demangler of the C++ runtime
 at hand: no other package is needed, and there is one rule.
