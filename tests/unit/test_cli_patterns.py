@@ -9,7 +9,7 @@ import pytest
 
 from otel_torchprof.analysis.patterns import Need, own_patterns
 from otel_torchprof.cli import main as cli
-from otel_torchprof.recording import EventKind, RecordingBuilder
+from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags
 from tests.support.terminals import terminal_lines
 
 MS = 1_000_000
@@ -18,10 +18,15 @@ MS = 1_000_000
 @pytest.fixture
 def zeroing(tmp_path: Path) -> Path:
     """Two steps of 10 ms, in each of which `[red]train` fills gradients with zeros for 2 ms."""
+    return _zeroing(tmp_path, StepFlags.HAS_NUMBER)
+
+
+def _zeroing(tmp_path: Path, first_step: StepFlags) -> Path:
     builder = RecordingBuilder()
     builder.add_track("main")
     for number, start_ns in enumerate((0, 10 * MS)):
-        builder.add_step(start_ns, start_ns + 10 * MS, number)
+        flags = StepFlags.HAS_NUMBER if number else first_step
+        builder.add_step(start_ns, start_ns + 10 * MS, number, flags=flags)
         name, place = "[red]train\x1b[2J", "/home/me/train.py:7"
         builder.add_event(name, start_ns, start_ns + 9 * MS, overload=place, kind=EventKind.PYTHON)
         scope = "Optimizer.zero_grad#SGD.zero_grad"
@@ -53,10 +58,18 @@ def test_a_finding_says_what_where_and_how_to_mend_it(
         "gradients-zeroed: high severity, high confidence",
         "  where     /home/me/train.py:7 in [red]train\\x1b[2J, Optimizer.zero_grad#SGD.zero_grad",
         "  seen      2 fills with zeros in 2 calls of zero_grad",
-        "  cost      4.000 ms in all, in 2 events, 1.0 in each step",
+        "  cost      4.000 ms in all, in 2 events; a step 2.000 ms, in 1.0",
         "  may save  2.000 ms to 4.000 ms in all",
     ]
     assert "    optimizer.zero_grad()  # not zero_grad(set_to_none=False)" in lines
+
+
+def test_steps_that_do_not_count_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _zeroing(tmp_path, StepFlags.PARTIAL)
+    assert cli.main(["patterns", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  cost      4.000 ms in all, in 2 events; a step 2.000 ms, in 1.0" in lines
+    assert "(a step: the mean over 1 whole step; 1 cut off by the recording left out)" in lines
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -67,7 +80,7 @@ def test_no_line_is_longer_than_the_terminal(
     # But what is to be copied, which the terminal wraps.
     assert max(len(line) for line in lines if not line.startswith("    ")) <= width
     assert "    https://" in next(line for line in lines if "Optimizer.zero_grad.html" in line)
-    assert "  cost      4.000 ms in all, in 2 events, 1.0 in each step" in lines
+    assert "  cost      4.000 ms in all, in 2 events; a step 2.000 ms, in 1.0" in lines
 
 
 def test_what_was_not_recorded_is_a_line_each(zeroing: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +110,8 @@ def test_json_has_findings_and_what_was_not_checked(
 ) -> None:
     assert cli.main(["patterns", str(zeroing), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"findings", "not_checked"}
+    assert set(document) == {"steps", "findings", "not_checked"}
+    assert document["steps"] == {"counted": 2, "left_out": 0}
     (finding,) = document["findings"]
     assert (finding["pattern"], finding["severity"], finding["confidence"]) == (
         "gradients-zeroed",
@@ -111,6 +125,7 @@ def test_json_has_findings_and_what_was_not_checked(
         "module": "",
         "op": "Optimizer.zero_grad#SGD.zero_grad",
     }
+    assert (finding["count_per_step"], finding["cost_per_step_ns"]) == (1.0, 2 * MS)
     assert (finding["cost_ns"], finding["saving_ns"], finding["events"]) == (4 * MS, [2 * MS, 4 * MS], [1, 5])
     held = {Need.STACKS, Need.STEPS}
     lacking = {one.name for one in own_patterns() if set(one.needs) - held}

@@ -58,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _document(report: PatternReport) -> dict[str, Any]:
     return {
+        "steps": {"counted": report.steps, "left_out": report.steps_left_out},
         "findings": [_json_finding(finding) for finding in report.findings],
         "not_checked": [{"pattern": one.pattern, "reason": one.reason} for one in report.not_checked],
     }
@@ -81,6 +82,7 @@ def _json_finding(finding: Finding) -> dict[str, Any]:
         "events": finding.rows.tolist(),
         "count_per_step": finding.count_per_step,
         "cost_ns": finding.cost_ns,
+        "cost_per_step_ns": finding.cost_per_step_ns,
         "cost_bytes": finding.cost_bytes,
         "saving_ns": [finding.saving.low_ns, finding.saving.high_ns],
         "also": list(finding.also),
@@ -104,6 +106,9 @@ def _print(console: OutputConsole, report: PatternReport) -> None:
         console.print()
     if not report.findings:
         console.print("no findings\n")
+    elif report.steps_left_out:
+        console.print(cell(_steps_text(report)))
+        console.print()
     _print_not_checked(console, report.not_checked)
 
 
@@ -114,13 +119,15 @@ def _print_whole(console: OutputConsole, line: str) -> None:
 
 def _facts(finding: Finding) -> Table:
     """Where, what, and what it costs: a line each, which a terminal may fold."""
-    often = "" if finding.count_per_step is None else f", {finding.count_per_step:.1f} in each step"
     events = f"{finding.count:,} event{'s' if finding.count != 1 else ''}"
+    per_step = ""
+    if finding.cost_per_step_ns is not None and finding.count_per_step is not None:
+        per_step = f"; a step {duration(finding.cost_per_step_ns)}, in {finding.count_per_step:.1f}"
     saving = finding.saving
     facts = {
         "where": str(finding.place) or "the whole program",
         "seen": shortened(finding.detail, _MAX_DETAIL),
-        "cost": f"{duration(finding.cost_ns)} in all, in {events}{often}",
+        "cost": f"{duration(finding.cost_ns)} in all, in {events}{per_step}",
         "may save": f"{duration(saving.low_ns)} to {duration(saving.high_ns)} in all",
     }
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
@@ -129,6 +136,12 @@ def _facts(finding: Finding) -> Table:
     for name, text in facts.items():
         table.add_row(f"  {name}", cell(text))
     return table
+
+
+def _steps_text(report: PatternReport) -> str:
+    """Which steps figures of a step are of, where it is not all of them."""
+    whole = f"{report.steps:,} whole step{'s' if report.steps != 1 else ''}"
+    return f"(a step: the mean over {whole}; {report.steps_left_out:,} cut off by the recording left out)"
 
 
 def _print_not_checked(console: OutputConsole, not_checked: Sequence[NotChecked]) -> None:

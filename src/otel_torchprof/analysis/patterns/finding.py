@@ -54,8 +54,9 @@ class Finding:
     place: Place
     detail: str  # what was seen, in words
     rows: Numbers  # the events that show it, ascending
-    count_per_step: float | None  # None where the recording has no steps
+    count_per_step: float | None  # over the steps that count; None where the recording has no steps
     cost_ns: int  # time that it takes, on the host or on the device, over all that was recorded
+    cost_per_step_ns: int | None  # of it in the steps that count, by their number; None without steps
     row_costs_ns: Numbers  # the same for each of `rows`
     cost_bytes: int  # memory it holds or moves, 0 = none or not known
     saving: Saving
@@ -85,7 +86,14 @@ class NotChecked:
 
 @dataclass(frozen=True, slots=True)
 class PatternReport:
-    """The most costly findings first."""
+    """The most costly findings first.
+
+    Attributes:
+        steps: what is said of a step is the mean over so many: those recorded whole, or all if none was.
+        steps_left_out: of those that do not count, as the recording began or ended inside them.
+    """
 
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...]
+    steps: int
+    steps_left_out: int

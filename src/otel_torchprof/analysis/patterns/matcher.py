@@ -58,7 +58,9 @@ def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = Non
         found += more.findings
         not_checked += more.not_checked
     merged = merge_causes(view, found, looked_for)
-    return PatternReport(tuple(sorted(merged, key=_order)), tuple(not_checked))
+    return PatternReport(
+        tuple(sorted(merged, key=_order)), tuple(not_checked), view.steps, view.step_times.left_out
+    )
 
 
 def _order(finding: Finding) -> tuple[object, ...]:
@@ -107,6 +109,7 @@ def _finding(view: View, pattern: Pattern, match: Match, place: Place, chosen: N
     rows = match.rows[chosen]
     costs_ns = view.duration_ns[rows] if match.cost_ns is None else match.cost_ns[chosen]
     cost_ns = int(costs_ns.sum())
+    in_steps = view.in_counted_steps(rows)
     low, high = match.saving
     saving = Saving(round(cost_ns * low), round(cost_ns * high))
     severity = max(match.severity, _severity(saving, view.window_ns))
@@ -120,8 +123,9 @@ def _finding(view: View, pattern: Pattern, match: Match, place: Place, chosen: N
         place=place,
         detail=match.detail,
         rows=rows,
-        count_per_step=len(rows) / view.steps if view.steps else None,
+        count_per_step=int(in_steps.sum()) / view.steps if view.steps else None,
         cost_ns=cost_ns,
+        cost_per_step_ns=round(int(costs_ns[in_steps].sum()) / view.steps) if view.steps else None,
         row_costs_ns=costs_ns,
         cost_bytes=0 if match.cost_bytes is None else int(match.cost_bytes[chosen].sum()),
         saving=saving,

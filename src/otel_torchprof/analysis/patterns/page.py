@@ -14,7 +14,7 @@ What makes a program slow, where in its code, and what mending it may save. Gene
 `python -m otel_torchprof.analysis.patterns.page`: change the texts beside the code, not here.
 
     otel-torchprof patterns IN                  # any recording or trace; a table
-    otel-torchprof patterns IN --json           # {{"findings": [...], "not_checked": [...]}}
+    otel-torchprof patterns IN --json           # {{"steps": ..., "findings": [...], "not_checked": [...]}}
     otel-torchprof patterns IN --fail-on high   # exits with 1 if there is such a finding
 
     from otel_torchprof.analysis.patterns import find_patterns
@@ -26,7 +26,8 @@ function of that name in `torch.profiler._pattern_matcher` does.
 
 A finding says where (function, `file:line` of its definition, module, op), which events show it, how often
 it is in a step, the time it costs in all that was recorded and the least and most that mending saves of it.
-Time on the device counts where the device does the work, else time on the host.
+Time on the device counts where the device does the work, else time on the host. What is said of a step is the
+mean over the steps that were recorded whole, or over all if none was; how many were left out is said.
 
 - *Severity* follows from the greatest saving: high from 10 % of the recorded time, medium from 2 %. What
   makes results wrong or memory grow is more severe than that.

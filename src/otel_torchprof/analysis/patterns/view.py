@@ -12,9 +12,10 @@ from otel_torchprof.analysis.launches import WORK_KINDS, launches
 from otel_torchprof.analysis.merged_stacks import depths, nearest
 from otel_torchprof.analysis.patterns.finding import Numbers, Place
 from otel_torchprof.analysis.patterns.user_code import is_user_code
-from otel_torchprof.recording import EventKind, InputValue, MemoryFlags, Recording, StepFlags, TensorInput
+from otel_torchprof.analysis.steps import NO_STEP, StepTimes
+from otel_torchprof.recording import EventKind, InputValue, MemoryFlags, Recording, TensorInput
 
-NONE = -1  # stands for no row, no step
+NONE = NO_STEP  # stands for no row, no step
 Mask = npt.NDArray[np.bool_]
 Sizes = tuple[int, ...]
 
@@ -248,21 +249,25 @@ class View:
     # Time.
 
     @cached_property
+    def step_times(self) -> StepTimes:
+        """The steps, and which of them figures of a step are of."""
+        return StepTimes.of(self.recording)
+
+    @cached_property
     def step(self) -> Numbers:
         """Index of the step that was going on when it began, the later of two; `NONE` = none."""
-        steps = self.recording.steps
-        if not steps:
-            return np.full(len(self), NONE, dtype=np.int64)
-        begins_ns = np.array([step.start_ns for step in steps], dtype=np.int64)
-        ends_ns = np.array([step.end_ns for step in steps], dtype=np.int64)
-        place = np.searchsorted(begins_ns, self.events.start_ns, side="right") - 1
-        return np.where((place >= 0) & (self.events.start_ns < ends_ns[place]), place, NONE)
+        return self.step_times.at(self.events.start_ns)
 
     @cached_property
     def steps(self) -> int:
         """How many steps there are; those cut off by the recording do not count unless all are."""
-        whole = [step for step in self.recording.steps if not step.flags & StepFlags.PARTIAL]
-        return len(whole) or len(self.recording.steps)
+        return self.step_times.counted
+
+    def in_counted_steps(self, rows: Numbers) -> Mask:
+        """Which of these began in one of the steps that count."""
+        # The last entry stands for no step.
+        counted: Mask = np.append(self.step_times.counts, False)[self.step[rows]]
+        return counted
 
     @cached_property
     def window_ns(self) -> int:

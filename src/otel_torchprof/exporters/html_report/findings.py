@@ -20,6 +20,8 @@ Numbers = npt.NDArray[np.int64]
 def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dict[str, Any]:
     """The `MAX_FINDINGS` most costly ones, how many were `left_out`, and what was `not_checked` and why.
 
+    Figures of a step are of so many `steps`; so many were `steps_left_out`, as they were not recorded whole.
+
     Of each what `Finding` has, besides `frame` (an index into the flame graph, -1 = none) and `marks` (lanes
     with the runs of their buckets that its events reach into).
     """
@@ -28,6 +30,8 @@ def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dic
         "found": [_finding(recording, one, flame, activity) for one in report.findings[:MAX_FINDINGS]],
         "left_out": max(0, len(report.findings) - MAX_FINDINGS),
         "not_checked": [[shown(one.pattern), _line(one.reason)] for one in report.not_checked],
+        "steps": report.steps,
+        "steps_left_out": report.steps_left_out,
     }
 
 
@@ -46,6 +50,7 @@ def _finding(recording: Recording, finding: Finding, flame: FlameGraph, activity
         "events": finding.count,
         "count_per_step": finding.count_per_step,
         "cost_ns": finding.cost_ns,
+        "cost_per_step_ns": finding.cost_per_step_ns,
         "cost_bytes": finding.cost_bytes,
         "saving_ns": [finding.saving.low_ns, finding.saving.high_ns],
         "also": [shown(name) for name in finding.also],

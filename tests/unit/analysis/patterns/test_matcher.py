@@ -23,7 +23,7 @@ from otel_torchprof.analysis.patterns import (
     pattern,
 )
 from otel_torchprof.analysis.patterns.pattern import Finder
-from otel_torchprof.recording import EventKind, Recording, RecordingBuilder
+from otel_torchprof.recording import EventKind, Recording, RecordingBuilder, StepFlags
 from tests.support.recordings import recordings
 
 MS = 1_000_000
@@ -39,6 +39,34 @@ def named(name: str, *, saving: tuple[float, float] = (0.5, 1.0), level: Level =
         yield Match(np.flatnonzero(view.named(name)), level, "seen", saving=saving)
 
     return find
+
+
+def cut_off_steps(*flags: StepFlags) -> Recording:
+    """A slow op of 1 ms before all steps, then one in each; the last has three."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    builder.add_event("slow", 0, MS)
+    for number, flag in enumerate(flags, 1):
+        builder.add_step(number * 10 * MS, (number + 1) * 10 * MS, number, flags=flag)
+        for place in range(3 if number == len(flags) else 1):
+            start_ns = (number * 10 + 2 * place) * MS
+            builder.add_event("slow", start_ns, start_ns + MS)
+    return builder.finish()
+
+
+def test_figures_of_a_step_are_of_whole_steps() -> None:
+    whole, partial, unfinished = StepFlags(0), StepFlags.PARTIAL, StepFlags.UNFINISHED
+    slow = [make("slow", named("slow"))]
+    report = find_patterns(cut_off_steps(partial, whole, whole, unfinished), slow)
+    (found,) = report.findings
+    assert (found.count, found.cost_ns) == (7, 7 * MS)
+    assert (found.count_per_step, found.cost_per_step_ns) == (1.0, MS)
+    assert (report.steps, report.steps_left_out) == (2, 2)
+    # Where none is whole they are better than nothing.
+    report = find_patterns(cut_off_steps(partial, unfinished), slow)
+    assert (report.findings[0].count_per_step, report.steps, report.steps_left_out) == (2.0, 2, 0)
+    report = find_patterns(cut_off_steps(), slow)
+    assert (report.findings[0].count_per_step, report.findings[0].cost_per_step_ns) == (None, None)
 
 
 def two_functions() -> Recording:
@@ -68,6 +96,7 @@ def test_findings_of_one_function_are_one() -> None:
     train, check = find_patterns(two_functions(), [make("slow", named("slow"))]).findings
     assert train.place == Place("train", "/home/me/train.py", 7, "head.0, head.1", "slow")
     assert (train.count, train.count_per_step, train.cost_ns) == (2, 1.0, 16 * MS)
+    assert train.cost_per_step_ns == 8 * MS
     assert (train.saving.low_ns, train.saving.high_ns) == (8 * MS, 16 * MS)
     assert check.place == Place("check", "C:\\me\\train.py", 30, "", "slow")  # a colon in the path
     assert (check.count, check.count_per_step) == (1, 0.5)

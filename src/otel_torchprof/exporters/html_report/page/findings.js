@@ -3,12 +3,13 @@
 const findings = data.findings.found;
 
 function showFindings() {
-  const { left_out: leftOut, not_checked: notChecked } = data.findings;
+  const { left_out: leftOut, not_checked: notChecked, steps, steps_left_out: stepsLeftOut } = data.findings;
   if (!findings.length && !notChecked.length) return;
   byId("findings").hidden = false;
   byId("findings-hint").textContent = findings.length
     ? "Known causes of slowness, the most costly first. What mending saves is an estimate." +
-      (leftOut ? ` ${plural(leftOut, "less costly one")} left out.` : "")
+      (leftOut ? ` ${plural(leftOut, "less costly one")} left out.` : "") +
+      (stepsLeftOut ? ` A step: the mean over ${plural(steps, "whole step")}; ${count(stepsLeftOut)} cut off by the recording left out.` : "")
     : "No known cause of slowness was found.";
   byId("findings-list").append(...findings.map(findingCard));
   search.listeners.push(filterFindings);
@@ -49,6 +50,7 @@ function factsOf(finding) {
     ["pattern", finding.pattern],
     ["confidence", finding.confidence],
     ["cost", share(finding.cost_ns)],
+    ...(finding.cost_per_step_ns === null ? [] : [["cost a step", duration(finding.cost_per_step_ns)]]),
     ["mending may save", `${duration(low)} to ${share(high)}`],
     ["events", count(finding.events) + (finding.count_per_step === null ? "" : `, ${rounded(finding.count_per_step)} a step`)],
   ];
