@@ -38,6 +38,14 @@ def side_of(kind: EventKind) -> Side:
     return Side.MARKS if kind in (EventKind.ANNOTATION, EventKind.SYNC) else Side.THREADS
 
 
+def is_on_side(side: Side, kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which of these kinds are of events of a side; spans of a profiler's own run are of none."""
+    of_kind = np.zeros(max(EventKind) + 1, dtype=bool)
+    of_kind[[one for one in EventKind if side_of(one) is side]] = True
+    on_side: npt.NDArray[np.bool_] = of_kind[kind] & ~is_profiler_window(kind)
+    return on_side
+
+
 @dataclass(frozen=True, slots=True)
 class AveragesRow:
     """One group of events. Times are ns."""

@@ -77,8 +77,8 @@ def device_uses(recording: Recording) -> list[DeviceUse]:
     ]
 
 
-def blocking_calls(recording: Recording) -> list[BlockingCalls]:
-    """Where threads waited for devices, the longest in total first.
+def blocking_rows(recording: Recording) -> Numbers:
+    """Calls in which threads waited for devices.
 
     A thread that does nothing else, as a recorder's when it ends, keeps nobody waiting.
     """
@@ -87,8 +87,14 @@ def blocking_calls(recording: Recording) -> list[BlockingCalls]:
     used = np.unique(events.name[is_call]).tolist()
     waits = [name for name in used if BLOCKING_CALL.match(recording.name(name))]
     working_tracks = np.unique(events.track[~is_call & ~np.isin(kind, WORK_KINDS)])
-    rows = np.flatnonzero(is_call & np.isin(events.name, waits) & np.isin(events.track, working_tracks))
-    caller = nearest(recording.tree().parent, ~is_call)[rows]
+    return np.flatnonzero(is_call & np.isin(events.name, waits) & np.isin(events.track, working_tracks))
+
+
+def blocking_calls(recording: Recording) -> list[BlockingCalls]:
+    """Where threads waited for devices, the longest in total first."""
+    events = recording.events
+    rows = blocking_rows(recording)
+    caller = nearest(recording.tree().parent, ~np.isin(events.kind, CALL_KINDS))[rows]
     duration_ns = events.end_ns[rows] - events.start_ns[rows]
     found: dict[tuple[str, str], list[int]] = {}
     for row, at, lasted_ns in zip(rows.tolist(), caller.tolist(), duration_ns.tolist(), strict=True):

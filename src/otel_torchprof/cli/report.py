@@ -18,6 +18,7 @@ from otel_torchprof.cli.report_device import json_devices, print_devices, print_
 from otel_torchprof.cli.report_memory import json_memory, print_memory
 from otel_torchprof.cli.report_modules import module_json, module_table
 from otel_torchprof.cli.report_operators import SORT_KEYS, json_rows, print_operators, sorted_rows
+from otel_torchprof.cli.report_step import json_step, print_step
 from otel_torchprof.cli.text import OutputConsole, cell, duration, size
 from otel_torchprof.errors import TorchprofError
 from otel_torchprof.exporters.html_report import write_report
@@ -55,7 +56,8 @@ def add_to(commands: Commands) -> None:
         type=_step_number,
         action="append",
         metavar="N",
-        help="count only what starts in this step, as the numbers above the table; may be repeated",
+        help="count only what starts in this step, as the numbers above the table; may be repeated; of one "
+        "step also what differs in it from the median step",
     )
     parser.add_argument("--group-by-shapes", action="store_true", help="a row for each set of input shapes")
     parser.set_defaults(run=run)
@@ -108,12 +110,16 @@ def run(options: argparse.Namespace) -> int:
                 **json_memory(recording),
                 **json_devices(recording),
             }
+        else:
+            document |= json_step(recording, options.step)
         print(json.dumps(document, indent=2))
         return 0
     console = OutputConsole()
     _print_steps(console, steps, options.step)
     print_operators(console, rows, sort=options.sort, limit=limit, with_shapes=options.group_by_shapes)
     print_work(console, recording, options.step, limit)
+    if options.step is not None:
+        print_step(console, recording, options.step)
     if is_whole:
         print_devices(console, recording)
         print_memory(console, recording)

@@ -1,0 +1,84 @@
+"""What differs in a step: calls and time by name against the median of the steps that count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from otel_torchprof.analysis.averages import Side, is_on_side, without_step_number
+from otel_torchprof.analysis.device_work import DeviceWork
+from otel_torchprof.analysis.event_names import names_of
+from otel_torchprof.analysis.step_sums import StepSums
+from otel_torchprof.analysis.step_waits import step_waits
+from otel_torchprof.analysis.steps import StepTimes
+from otel_torchprof.analysis.work_totals import name_work
+from otel_torchprof.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """One name, on one side; times are ns: on threads self time, on devices the time of the work."""
+
+    name: str
+    side: Side
+    calls: int
+    usual_calls: int  # the median
+    time_ns: int
+    usual_ns: int
+
+    @property
+    def change_ns(self) -> int:
+        """By how much it took longer than usual."""
+        return self.time_ns - self.usual_ns
+
+
+@dataclass(frozen=True, slots=True)
+class WaitChange:
+    """One kind of wait, in ns."""
+
+    name: str
+    time_ns: int
+    usual_ns: int
+
+
+class StepComparison:
+    """Compares steps of a recording with what is usual in it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.times = StepTimes.of(recording)
+        events = recording.events
+        rows = np.flatnonzero(is_on_side(Side.THREADS, events.kind))
+        group, names = names_of(recording, rows, without_step_number)
+        self_ns = recording.tree().self_ns[rows]
+        on_threads = StepSums.of(self.times.at(events.start_ns[rows]), group, self_ns, len(names))
+        work = DeviceWork.of(recording)
+        named = name_work(work)
+        work_names = [total.name for total in named.totals]
+        on_devices = StepSums.of(self.times.at(work.start_ns), named.index, work.duration_ns, len(work_names))
+        self._sides = ((Side.THREADS, names, on_threads), (Side.DEVICES, work_names, on_devices))
+        self._waits = step_waits(recording, self.times)
+
+    def changes(self, step: int) -> list[StepChange]:
+        """Names that took more or less time than usual, the greatest difference first.
+
+        Args:
+            step: an index into `Recording.steps`.
+        """
+        found: list[StepChange] = []
+        for side, names, sums in self._sides:
+            (calls, time_ns), (usual_calls, usual_ns) = sums.in_step(step), sums.medians(self.times.counts)
+            differs = np.flatnonzero(time_ns != usual_ns)
+            columns = (column[differs].tolist() for column in (calls, usual_calls, time_ns, usual_ns))
+            for group, *values in zip(differs.tolist(), *columns, strict=True):
+                found.append(StepChange(names[group], side, *values))
+        return sorted(found, key=lambda change: (-abs(change.change_ns), change.name))
+
+    def waits(self, step: int) -> list[WaitChange]:
+        """The waits of the step, or of a usual one."""
+        counts = self.times.counts
+        changes = [
+            WaitChange(wait.value, int(time_ns[step]), int(np.median(time_ns[counts])))
+            for wait, time_ns in self._waits.items()
+        ]
+        return [change for change in changes if change.time_ns or change.usual_ns]
