@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/append_events.h"
 #include "core/builder.h"
 #include "core/drop_reason.h"
 #include "core/process_identity.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

@@ -6,7 +6,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "core/clock.h"
@@ -14,6 +13,7 @@
 #include "core/memory_budget.h"
 #include "core/op_hooks.h"
 #include "core/reader.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 
@@ -73,7 +73,7 @@ std::uintptr_t core_table_address() { return reinterpret_cast<std::uintptr_t>(&c
 void bind_capture(nb::module_& m) {
   using torchprof::Capture;
   namespace bindings = torchprof::bindings;
-  const nb::call_guard<torchprof::bindings::WithoutGil> without_gil;
+  const nb::call_guard<torchprof::WithoutGil> without_gil;
 
   nb::class_<Capture>(m, "Capture")
       .def("__init__", bindings::construct, nb::arg("path").none(), nb::arg("cap_bytes"))

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/recording.h"
 #include "encode/chrome_encoder.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

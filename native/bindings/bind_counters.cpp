@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "sources/perf_events/perf_source.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

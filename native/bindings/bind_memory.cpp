@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/event_memory.h"
 #include "core/tensor_table.h"
 #include "core/tree.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

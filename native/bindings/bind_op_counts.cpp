@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/aggregate/op_aggregator.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

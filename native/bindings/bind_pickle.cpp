@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "bindings/gil.h"
 #include "core/plain_pickle.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

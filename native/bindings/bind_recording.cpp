@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "bindings/decoded_inputs.h"
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/averages.h"
 #include "core/backwards.h"
@@ -26,6 +25,7 @@
 #include "core/shape_ids.h"
 #include "core/tree.h"
 #include "core/writer.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/redaction.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/builder.h"
 #include "core/overruns.h"
+#include "sources/python/gil.h"
 
 namespace nb = nanobind;
 

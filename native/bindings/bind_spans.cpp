@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "core/links.h"
 #include "core/recording.h"
 #include "core/tree.h"
 #include "encode/otlp_encoder.h"
+#include "sources/python/gil.h"
 #include "spans/attributes.h"
 #include "spans/event_kinds.h"
 #include "spans/ids.h"

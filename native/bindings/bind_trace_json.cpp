@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/gil.h"
 #include "bindings/python_values.h"
 #include "core/json_scanner.h"
+#include "sources/python/gil.h"
 #include "trace_json/event_arguments.h"
 #include "trace_json/event_text.h"
 #include "trace_json/trace_scanner.h"

@@ -1,12 +1,13 @@
 #include <nanobind/nanobind.h>
 
+#include "sources/python/gil.h"
+
 namespace nb = nanobind;
 
 void bind_capture(nb::module_& m);
 void bind_chrome(nb::module_& m);
 void bind_counters(nb::module_& m);
 void bind_device(nb::module_& m);
-void bind_gil(nb::module_& m);
 void bind_memory(nb::module_& m);
 void bind_modules(nb::module_& m);
 void bind_op_counts(nb::module_& m);
@@ -25,7 +26,7 @@ NB_MODULE(core, m) {
   m.doc() = "Native core of otel-torchprof: recorder, recordings, span encoding.";
   // What still records when the interpreter exits is alive on purpose; the program's stderr is not ours.
   nb::set_leak_warnings(false);
-  bind_gil(m);
+  torchprof::prepare_for_interpreter_end();
   // Recording first: the others name its type in their signatures.
   bind_recording(m);
   bind_side_tables(m);

@@ -228,6 +228,7 @@ def test_only_the_bindings_and_what_records_python_know_python() -> None:
     assert {str(Path(path).parent) for path in found} == {
         "sources/modules",
         "sources/op_ranges",
+        "sources/python",
         "sources/python_frames",
         "sources/user_scopes",
     }

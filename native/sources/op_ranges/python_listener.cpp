@@ -6,27 +6,20 @@
 #include "core/op_listener.h"
 #include "core/range_text.h"
 #include "core/registry.h"
+#include "sources/python/gil.h"
 
 namespace torchprof {
 namespace {
 
 namespace nb = nanobind;
 
-bool is_python_ending() noexcept {
-#if PY_VERSION_HEX >= 0x030D0000
-  return Py_IsFinalizing() != 0;
-#else
-  return _Py_IsFinalizing() != 0;
-#endif
-}
-
 class PythonListener final : public OpListener {
  public:
   void started(const torchprof_op_start& op) noexcept override {
-    if (is_python_ending()) return;
     try {
       const std::string text = range_text(op);
-      const nb::gil_scoped_acquire gil;
+      const TryWithGil with_gil;
+      if (!with_gil) return;
       const nb::error_scope not_ours;  // an exception may be on its way
       call(begin_, nb::steal(PyLong_FromVoidPtr(const_cast<void*>(op.key))),
            nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace")));
@@ -35,8 +28,8 @@ class PythonListener final : public OpListener {
     }
   }
   void ended(const void* key) noexcept override {
-    if (is_python_ending()) return;
-    const nb::gil_scoped_acquire gil;
+    const TryWithGil with_gil;
+    if (!with_gil) return;
     const nb::error_scope not_ours;
     call(end_, nb::steal(PyLong_FromVoidPtr(const_cast<void*>(key))), nb::object());
   }

@@ -1,4 +1,4 @@
-#include "bindings/gil.h"
+#include "sources/python/gil.h"
 
 #include <nanobind/nanobind.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 namespace nb = nanobind;
 
-namespace torchprof::bindings {
+namespace torchprof {
 namespace {
 
 std::atomic<bool> interpreter_ends{false};
@@ -66,10 +66,25 @@ WithGil::~WithGil() {
   in_danger.fetch_sub(1);
 }
 
-}  // namespace torchprof::bindings
+TryWithGil::TryWithGil() noexcept {
+  in_danger.fetch_add(1);
+  has_gil_ = !interpreter_ends.load();
+  if (has_gil_) {
+    state_ = PyGILState_Ensure();
+  } else {
+    in_danger.fetch_sub(1);
+  }
+}
+TryWithGil::~TryWithGil() {
+  if (has_gil_) {
+    PyGILState_Release(state_);
+    in_danger.fetch_sub(1);
+  }
+}
 
-void bind_gil(nb::module_&) {
-  using namespace torchprof::bindings;
+void prepare_for_interpreter_end() {
   pthread_atfork(nullptr, nullptr, forget_other_threads);
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(hold_other_threads));
 }
+
+}  // namespace torchprof

@@ -7,7 +7,7 @@
 
 #include <Python.h>
 
-namespace torchprof::bindings {
+namespace torchprof {
 
 class WithoutGil {
  public:
@@ -32,4 +32,23 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
-}  // namespace torchprof::bindings
+// On any thread, for a call into Python that may be left out: false, and without the GIL, once the
+// interpreter ends. A thread that others wait for at the end, as they do for torch's, must not be held.
+class TryWithGil {
+ public:
+  TryWithGil() noexcept;
+  ~TryWithGil();
+  TryWithGil(const TryWithGil&) = delete;
+  TryWithGil& operator=(const TryWithGil&) = delete;
+  [[nodiscard]] explicit operator bool() const noexcept { return has_gil_; }
+
+ private:
+  bool has_gil_;
+  PyGILState_STATE state_{};
+};
+
+// Registers what holds the other threads as the interpreter ends. To be called once, as early as can be: what
+// is registered first runs last. Throws nanobind::python_error.
+void prepare_for_interpreter_end();
+
+}  // namespace torchprof
