@@ -53,7 +53,7 @@ def _measure(record: Callable[[int], Any], events: int, work: Callable[[Any], No
 
 
 def run(quick: bool) -> list[Row]:
-    sizes, torch_events, repeats = ((20_000,), 2_000, 1) if quick else ((200_000, 1_000_000), 100_000, 3)
+    sizes, torch_events, repeats = ((20_000,), 2_000, 1) if quick else ((200_000, 1_000_000), 30_000, 3)
     _measure(_torchs, 100, _averages_table)  # what it does only once
     rows: list[Row] = []
     for what, work in (("key_averages().table()", _averages_table), ("events(), each read", _all_events)):

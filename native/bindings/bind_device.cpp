@@ -13,7 +13,9 @@
 #include "bindings/python_values.h"
 #include "core/capture.h"
 #include "sources/cupti/cupti_collector.h"
+#include "sources/device_events/event_timer.h"
 #include "sources/python/gil.h"
+#include "torch/bridge_abi.h"
 
 namespace nb = nanobind;
 
@@ -61,6 +63,13 @@ void start_device(Capture& self, const std::vector<std::string>& cupti_paths,
   self.start_device(cupti::CuptiCollector::instance(), options);
 }
 
+// `events`: address of a table that lives as long as the process.
+void start_device_events(Capture& self, std::uintptr_t events) {
+  const auto& table = *reinterpret_cast<const torchprof_device_events*>(events);
+  const WithoutGil release;
+  self.start_device(device_events::EventTimer::of(table), {});
+}
+
 nb::dict device_counts(const Capture& self) {
   DeviceCounts counts;
   {
@@ -91,6 +100,7 @@ void bind_device(nb::module_& m) {
       .def("start_device", start_device, nb::arg("cupti_paths"), nb::arg("kinds"),
            nb::arg("correlate_ops") = true, nb::arg("graph_level") = false,
            nb::arg("max_buffer_bytes") = DeviceOptions{}.max_buffer_bytes)
+      .def("start_device_events", start_device_events, nb::arg("events"))
       .def("stop_device", &Capture::stop_device, nb::call_guard<WithoutGil>())
       .def("device_counts", device_counts);
   m.def("device_probe", device_probe, nb::arg("cupti_paths"), nb::arg("try_subscribe") = false);

@@ -1,7 +1,6 @@
 #include "core/counter_log.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/blocked_signals.h"
 #include "core/clock.h"
 
 namespace torchprof {
@@ -50,17 +50,13 @@ void CounterLog::start() {
     throw std::system_error(error, std::generic_category(), "cannot list the threads to count");
   }
   meet_threads();
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it: signals are the application's
+  const BlockedSignals blocked;
   try {
     watcher_ = std::thread([this]() noexcept { watch(); });
     ::pthread_setname_np(watcher_.native_handle(), kWatcherName);  // before anybody meets it
   } catch (const std::system_error&) {
     watcher_ = {};  // threads are met at boundaries then
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void CounterLog::watch() noexcept {

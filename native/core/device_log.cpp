@@ -33,6 +33,10 @@ void DeviceLog::add_op(std::int64_t correlation, std::uint64_t op_id) noexcept {
   }
 }
 
+std::uint32_t DeviceLog::name_of_op(std::uint64_t op_id) const noexcept {
+  return is_op_of(op_id, recording_) ? op_at(op_id, recording_).name : 0;
+}
+
 std::uint32_t DeviceLog::ordinal_of(std::uint32_t os_thread_id) noexcept {
   if (const auto known = ordinals_.find(os_thread_id); known != ordinals_.end()) {
     return known->second;

@@ -25,6 +25,9 @@ class DeviceLog {
   // The op with this id (device_op_ids.h) made the call; an id of another recording says nothing here.
   void add_op(std::int64_t correlation, std::uint64_t op_id) noexcept;
 
+  // The name of the op with this id, as a string id; 0 for an id of another recording.
+  [[nodiscard]] std::uint32_t name_of_op(std::uint64_t op_id) const noexcept;
+
   [[nodiscard]] std::uint32_t intern(std::string_view name) noexcept { return recording_.intern(name, {}); }
   // The ordinal of a thread of this process, its track made if need be; 0 when there is no room for it.
   [[nodiscard]] std::uint32_t ordinal_of(std::uint32_t os_thread_id) noexcept;

@@ -26,6 +26,12 @@ class DeviceCollector;
   return static_cast<std::uint32_t>(id);
 }
 
+// The record of an op of this recording.
+[[nodiscard]] inline const OpRecord& op_at(std::uint64_t id, ActiveRecording& recording) noexcept {
+  return *reinterpret_cast<const OpRecord*>(recording.arena().bytes().data() +
+                                            (std::size_t{op_place(id)} * kPayloadAlignBytes));
+}
+
 // The ids that one thread has pushed and not popped, innermost last. Owner only.
 class PushedOps {
  public:

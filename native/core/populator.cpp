@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/blocked_signals.h"
 #include "core/clock.h"
 #include "torch/bridge_abi.h"
 
@@ -80,10 +80,7 @@ class Helper {
 
  private:
   void start_thread() noexcept {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it: signals are the application's
+    const BlockedSignals blocked;
     try {
       thread_ = std::thread([this]() noexcept { run(); });
       // Here, so that whoever looks at the program's threads knows it from the first.
@@ -91,7 +88,6 @@ class Helper {
     } catch (const std::system_error&) {
       thread_ = {};  // recording threads populate their own memory then
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void run() noexcept {

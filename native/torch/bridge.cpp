@@ -13,6 +13,7 @@
 #include "torch/bridge_abi.h"
 #include "torch/core_table.h"
 #include "torch/counting.h"
+#include "torch/device_events.h"
 #include "torch/device_memory.h"
 #include "torch/inputs.h"
 #include "torch/memory.h"
@@ -151,6 +152,7 @@ constexpr torchprof_bridge_table kTable{
     .enable_counting = enable_counting,
     .disable_counting = disable_counting,
     .time_ops = time_ops,
+    .device_events = device_events,
 };
 
 }  // namespace

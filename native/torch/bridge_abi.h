@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define TORCHPROF_BRIDGE_ABI_VERSION 3u
+#define TORCHPROF_BRIDGE_ABI_VERSION 4u
 /* Captures that can record at the same time. */
 #define TORCHPROF_CAPTURE_SLOTS 4u
 
@@ -70,6 +70,21 @@ typedef struct torchprof_core_table {
   void (*count_end)(const void* key, uint8_t is_async);
 } torchprof_core_table;
 
+/* Times a kind of device by events in its streams. Safe from any thread; never throw. */
+typedef struct torchprof_device_events {
+  /* Puts one into the calling thread's current stream, and says of which device that is. NULL: refused. */
+  void* (*record)(int32_t* device);
+  /* Waits for both, which must be of one device: the nanoseconds from one to the other, negative where that
+   * was the later one, NaN when refused. */
+  double (*elapsed_ns)(const void* from, const void* to);
+  void (*release)(void* event);
+  /* Waits for the work of the current device. Returns TORCHPROF_OK or why not. */
+  int (*synchronize)(void);
+} torchprof_device_events;
+
+#define TORCHPROF_DEVICE_EVENTS_CUDA 0u
+#define TORCHPROF_DEVICE_EVENTS_PRIVATEUSE1 1u
+
 typedef struct torchprof_bridge_table {
   uint32_t abi_version;
   uint32_t table_bytes;
@@ -93,6 +108,8 @@ typedef struct torchprof_bridge_table {
   int (*disable_counting)(void);
   /* Runs a small op `count` times on the calling thread: the nanoseconds that took, 0 when torch refused. */
   uint64_t (*time_ops)(uint32_t count);
+  /* Of a kind of device, TORCHPROF_DEVICE_EVENTS_*; NULL where this torch has none for it. */
+  const torchprof_device_events* (*device_events)(uint32_t kind);
 } torchprof_bridge_table;
 
 /* What a bridge's functions return. */

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.importers import load
+from otel_torchprof.profiling.activities import privateuse1_name
 from otel_torchprof.profiling.emit_ranges import emit_itt, emit_nvtx
 from otel_torchprof.profiling.event_list import EventList
 from otel_torchprof.profiling.event_rows import EventRows, ViewOptions
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     )
     from torch.autograd.profiler_util import StringTable
     from typing_extensions import Self
+
+    from otel_torchprof.recorder.capture_options import DeviceEvents
 
 __all__ = [
     "EnforceUnique",
@@ -75,7 +78,8 @@ class profile:
         enabled: False makes it do nothing.
         use_cuda, use_xpu, use_mtia: torch's deprecated ways to name the device.
         use_device: the kind of device whose work is shown, as "cuda"; None = none.
-        use_kineto: torch's choice between two ways to time devices; here there is one.
+        use_kineto: False has a device of an extension (torch's PrivateUse1) timed by events around each op,
+            and not through torch.profiler. CUDA is, whatever it says, where CUPTI cannot record its kernels.
         use_cpu: False shows devices, and the calls to them, alone.
         activity_filters: as dictionaries among the activities of `otel_torchprof.profile`.
         record_shapes, with_flops, profile_memory, with_stack, with_modules, experimental_config, acc_events,
@@ -139,8 +143,13 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
+        activities = _activities(self.use_cpu, self.use_device, self._filters)
+        events = _device_events(self.use_device, self.use_kineto) if self.use_cpu else None
         trace = TraceProfile(
-            activities=_activities(self.use_cpu, self.use_device, self._filters), **self._options
+            activities=activities,
+            device_events=events,
+            recorder="native" if events == "privateuse1" else None,
+            **self._options,
         )
         trace.start()
         self.entered = True
@@ -319,6 +328,16 @@ def _device(use_device: str | None, older: dict[str, bool]) -> str | None:
         )
         return None
     return use_device
+
+
+def _device_events(use_device: str | None, use_kineto: bool) -> DeviceEvents | None:
+    """What times the ops on a device that is not traced."""
+    if use_device is None:
+        return None
+    if use_device == "cuda":
+        return "cuda"
+    is_extension = use_device == privateuse1_name()
+    return "privateuse1" if is_extension and not use_kineto else None
 
 
 def _activities(use_cpu: bool, use_device: str | None, filters: dict[Any, set[str]]) -> list[Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from otel_torchprof import profile
+from otel_torchprof import autograd_profiler, profile
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording
@@ -72,6 +72,17 @@ def test_one_capture_has_the_device_and_the_other_goes_on() -> None:
     assert kernels(second.recording) == 0
     assert second.recording.metadata["sources"]["device"].startswith("off: ")
     assert len(second.recording) > 0
+
+
+def test_where_another_has_cupti_ops_are_timed_by_events() -> None:
+    x = torch.ones(2048, 2048, device="cuda")
+    with profile(device="on") as first, autograd_profiler.profile(use_device="cuda") as timed:
+        for _ in range(10):
+            x @ x
+    (traced_us,) = (event.device_time_total for event in first.key_averages() if event.key == "aten::matmul")
+    (timed_us,) = (event.device_time_total for event in timed.key_averages() if event.key == "aten::matmul")
+    assert timed_us > 0.9 * traced_us  # and what the device waited for
+    assert first.recording.metadata["sources"]["device"] == "on"
 
 
 BESIDE = """

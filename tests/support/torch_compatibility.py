@@ -82,8 +82,8 @@ _NOTES = {
     "autograd.profile(experimental_config)": ("differs", "taken and without effect"),
     "autograd.profile(use_kineto)": (
         "differs",
-        "taken and without effect: CUPTI times devices either way; where it cannot, one warning says why, "
-        "and there is no device time: torch then puts CUDA events around each op",
+        "CUPTI records CUDA either way, and events around each op time it where CUPTI cannot; an extension's "
+        "devices are timed by events with False, as in torch",
     ),
     "autograd.profile(post_processing_timeout_s)": ("differs", "taken and without effect"),
     "autograd.profile.config": ("differs", "made when asked for: nothing here reads it"),

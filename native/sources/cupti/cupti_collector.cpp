@@ -1,7 +1,6 @@
 #include "sources/cupti/cupti_collector.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/blocked_signals.h"
 #include "core/clock.h"
 #include "sources/cupti/call_filter.h"
 #include "sources/cupti/cupti_refusal.h"
@@ -53,22 +53,6 @@ std::int64_t thread_time_ns() noexcept {
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return (static_cast<std::int64_t>(now.tv_sec) * kNsPerSecond) + now.tv_nsec;
 }
-
-// All signals are for the program's own threads.
-class BlockedSignals {
- public:
-  BlockedSignals() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 

@@ -75,7 +75,7 @@ def device_of(activities: set[Any]) -> str | None:
     names = _names(activities)
     for name in _DEVICES:
         if name in names:
-            return _privateuse1_name() if name == "PrivateUse1" else name.lower()
+            return privateuse1_name() if name == "PrivateUse1" else name.lower()
     return None
 
 
@@ -97,8 +97,17 @@ def has_cpu(activities: set[Any]) -> bool:
     return any(str(activity).endswith(".CPU") for activity in activities)
 
 
+def activity_name(activity: Any) -> str:
+    """The name of an activity: for devices of an extension `PrivateUse1`, whatever they are called."""
+    from torch.autograd import ProfilerActivity
+
+    if activity == ProfilerActivity.PrivateUse1:
+        return "PrivateUse1"
+    return str(activity).rpartition(".")[2]
+
+
 def _names(activities: set[Any]) -> set[str]:
-    return {str(activity).rpartition(".")[2] for activity in activities}
+    return {activity_name(activity) for activity in activities}
 
 
 def _is_rocm() -> bool:
@@ -107,7 +116,8 @@ def _is_rocm() -> bool:
     return torch.version.hip is not None
 
 
-def _privateuse1_name() -> str:
+def privateuse1_name() -> str:
+    """What torch calls the devices of the extension that is loaded; "privateuseone" without one."""
     from torch._C import _get_privateuse1_backend_name
 
     return str(_get_privateuse1_backend_name())

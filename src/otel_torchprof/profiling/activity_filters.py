@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
+from otel_torchprof.profiling.activities import activity_name
 from otel_torchprof.recording import EventKind
 
 # What each activity is made of, by the names that torch takes.
@@ -141,10 +142,6 @@ class ActivityFilter:
 def make_filter(activities: Set[Any], names: Mapping[Any, Set[str]]) -> ActivityFilter:
     """A filter of `ProfilerActivity`s."""
     return ActivityFilter(
-        {_name(activity) for activity in activities},
-        {_name(activity): wanted for activity, wanted in names.items()},
+        {activity_name(activity) for activity in activities},
+        {activity_name(activity): wanted for activity, wanted in names.items()},
     )
-
-
-def _name(activity: Any) -> str:
-    return str(activity).rpartition(".")[2]

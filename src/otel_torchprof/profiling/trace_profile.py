@@ -31,6 +31,7 @@ from otel_torchprof.recorder.capture_options import (
     DEFAULT_BUFFER_SIZE_BYTES,
     CaptureOptions,
     CounterScope,
+    DeviceEvents,
     DeviceMode,
 )
 from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL
@@ -68,6 +69,7 @@ class TraceProfile:
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
         device: DeviceMode = "auto",
+        device_events: DeviceEvents | None = None,
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         fallback: Fallback | None = None,
@@ -87,6 +89,7 @@ class TraceProfile:
             counters=tuple(counters),
             counter_scope=counter_scope,
             device=device,
+            device_events=device_events,
             buffer_size_bytes=buffer_size_bytes,
         )
         self._choice = RecorderChoice(recorder, fallback)
@@ -96,7 +99,8 @@ class TraceProfile:
             self._activities, self.activity_filters = parse_activities(activities)
             if not self._activities:
                 raise AssertionError("No valid profiler activities found")
-            warn_of_missing(self._activities)
+            if device_events is None:
+                warn_of_missing(self._activities)
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack

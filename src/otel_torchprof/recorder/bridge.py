@@ -20,13 +20,14 @@ from otel_torchprof.recorder.bridge_location import (
 __all__ = ["Bridge", "BridgeStatus", "BridgeUnavailable", "bridge_status", "build_bridge", "load_bridge"]
 
 # The values of native/torch/bridge_abi.h.
-_ABI_VERSION = 3
+_ABI_VERSION = 4
 _OK = 0
 _TOO_MANY_ALLOCATORS = 3
 _WITHOUT_CUDA = 4
 _HOOK_INPUTS = 1
 _HOOK_IDENTITIES = 2
 _CAPTURE_SLOTS = 4
+_DEVICE_EVENTS = ("cuda", "privateuse1")  # in the order of their numbers
 _COUNTING = -1  # stands for counting among the slots
 
 
@@ -45,6 +46,7 @@ class _BridgeTable(ctypes.Structure):
         ("enable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
         ("disable_counting", ctypes.CFUNCTYPE(ctypes.c_int)),
         ("time_ops", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_uint32)),
+        ("device_events", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)),
     )
 
 
@@ -186,6 +188,17 @@ class Bridge:
             The nanoseconds that took; 0 when torch refused it.
         """
         return int(self._table.time_ops(count))
+
+    def device_events(self, kind: str) -> int:
+        """What times a kind of device by events in its streams.
+
+        Args:
+            kind: "cuda" or "privateuse1".
+
+        Returns:
+            Address of its torchprof_device_events, valid for the life of the process; 0 where torch has none.
+        """
+        return self._table.device_events(_DEVICE_EVENTS.index(kind)) or 0
 
     def _after_fork_in_child(self) -> None:
         # The thread that held it may have stayed in the parent. (Of the library itself none was inside.)

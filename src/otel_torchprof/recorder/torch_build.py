@@ -20,6 +20,7 @@ from types import ModuleType
 BRIDGE_UNITS = (
     "torch/bridge.cpp",
     "torch/counting.cpp",
+    "torch/device_events.cpp",
     "torch/device_memory.cpp",
     "torch/inputs.cpp",
     "torch/memory.cpp",
@@ -30,6 +31,7 @@ BRIDGE_HEADERS = (
     "torch/bridge_abi.h",
     "torch/core_table.h",
     "torch/counting.h",
+    "torch/device_events.h",
     "torch/device_memory.h",
     "torch/inputs.h",
     "torch/memory.h",

@@ -30,10 +30,21 @@ def wanted_sources(options: CaptureOptions) -> Iterator[Source]:
         from otel_torchprof.recorder.sources.counters import Counters
 
         yield Counters(options.counters, options.counter_scope)
-    if options.device == "on" or (options.device == "auto" and _torch_knows_cuda()):
-        from otel_torchprof.recorder.sources.device import DeviceSource
+    if device := _device(options):
+        yield device
 
-        yield DeviceSource(required=options.device == "on", kinds=options.device_kinds)
+
+def _device(options: CaptureOptions) -> Source | None:
+    from otel_torchprof.recorder.sources.device import DeviceSource
+
+    traced = None
+    if options.device == "on" or (options.device == "auto" and _torch_knows_cuda()):
+        traced = DeviceSource(required=options.device == "on", kinds=options.device_kinds)
+    if options.device_events is None:
+        return traced
+    from otel_torchprof.recorder.sources.device_events import TimedDevice
+
+    return TimedDevice(options.device_events, traced)
 
 
 def _torch_knows_cuda() -> bool:

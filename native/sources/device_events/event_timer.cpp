@@ -1,0 +1,240 @@
+#include "sources/device_events/event_timer.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <new>
+#include <span>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/blocked_signals.h"
+#include "core/clock.h"
+#include "core/device_log.h"
+#include "core/thread_state.h"
+#include "sources/device_events/event_pieces.h"
+
+namespace torchprof::device_events {
+namespace {
+
+constexpr const char* kThreadName = "torchprof-event";
+
+std::uint64_t this_process() noexcept { return static_cast<std::uint64_t>(::getpid()); }
+
+}  // namespace
+
+// One capture's. The thread that makes pieces of it may outlive the capture, when the device hangs.
+struct EventTimer::Session {
+  Session(const torchprof_device_events& events_of, DeviceLog& log_of) : events(events_of), log(log_of) {}
+  ~Session() {
+    for (const Boundary& boundary : boundaries) {
+      release(boundary.event);
+    }
+    for (const DeviceOrigin& origin : origins) {
+      release(origin.event);
+    }
+  }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void release(void* event) const noexcept {
+    if (event != nullptr) {
+      events.release(event);
+    }
+  }
+  [[nodiscard]] bool knows(std::int32_t device) const noexcept {
+    return std::any_of(origins.begin(), origins.end(),
+                       [device](const DeviceOrigin& origin) noexcept { return origin.device == device; });
+  }
+  void write_pieces() noexcept;
+
+  const torchprof_device_events& events;
+  DeviceLog& log;
+  std::vector<Boundary> boundaries;
+  std::vector<DeviceOrigin> origins;
+  std::size_t ops = 0;
+
+  std::atomic<bool> is_given_up{false};
+  std::mutex mutex;  // of what follows
+  std::condition_variable done_signal;
+  bool is_done = false;
+  std::uint64_t written = 0;
+  std::uint64_t lost = 0;
+};
+
+void EventTimer::Session::write_pieces() noexcept {
+  std::uint64_t pieces = 0;
+  std::uint64_t missing = boundaries.size();
+  try {
+    std::stable_sort(boundaries.begin(), boundaries.end(), [](const Boundary& a, const Boundary& b) noexcept {
+      return a.os_thread_id < b.os_thread_id;
+    });
+    PieceWriter writer(events, origins, log, is_given_up);
+    for (auto first = boundaries.begin(); first != boundaries.end();) {
+      const auto last = std::find_if(first, boundaries.end(), [first](const Boundary& boundary) noexcept {
+        return boundary.os_thread_id != first->os_thread_id;
+      });
+      writer.write_thread(std::span<const Boundary>(first, last));
+      first = last;
+    }
+    pieces = writer.written();
+    missing = writer.lost();
+  } catch (const std::bad_alloc&) {
+    missing = boundaries.size();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    written = pieces;
+    lost = missing;
+    is_done = true;
+  }
+  done_signal.notify_all();
+}
+
+EventTimer& EventTimer::of(const torchprof_device_events& events) {
+  static std::mutex mutex;
+  static auto* const timers = new std::map<const torchprof_device_events*, EventTimer>;
+  const std::lock_guard lock(mutex);
+  return timers->try_emplace(&events, events).first->second;
+}
+
+EventTimer::EventTimer(const torchprof_device_events& events, std::size_t max_ops,
+                       std::chrono::milliseconds stop_timeout) noexcept
+    : events_(events), max_ops_(max_ops), stop_timeout_(stop_timeout) {}
+
+void EventTimer::start(const DeviceOptions&, DeviceLog& log) {
+  if (process_id_ != 0 && process_id_ != this_process()) {
+    throw DeviceRefused("a parent of this process timed the device, which no child can use: spawn, not fork");
+  }
+  const std::lock_guard lock(mutex_);
+  if (session_ != nullptr) {
+    throw DeviceRefused("another capture times the device by events: stop that first");
+  }
+  auto session = std::make_shared<Session>(events_, log);
+  // What was launched before ends first, so that the event's time is now.
+  std::int32_t device = -1;
+  void* const event = events_.synchronize() == TORCHPROF_OK ? events_.record(&device) : nullptr;
+  if (event == nullptr) {
+    throw DeviceRefused("the device takes no events: see whether the program can use it without a profiler");
+  }
+  session->origins.push_back({.device = device, .event = event, .ticks = ticks()});
+  process_id_ = this_process();
+  counts_ = {};
+  session_ = std::move(session);
+}
+
+void* EventTimer::record(Session& session, std::int32_t& device) noexcept {
+  void* const event = events_.record(&device);
+  if (event == nullptr) {
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  if (session_.get() != &session || session.knows(device)) {
+    return event;
+  }
+  std::int32_t same = device;
+  if (void* const origin = events_.record(&same); origin != nullptr) {
+    try {
+      session.origins.push_back({.device = same, .event = origin, .ticks = ticks()});
+    } catch (const std::bad_alloc&) {
+      events_.release(origin);  // what is on this device has no place in time, and is counted as lost
+    }
+  }
+  return event;
+}
+
+bool EventTimer::add(Session& session, const Boundary& boundary) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (session_.get() == &session) {
+    try {
+      session.boundaries.push_back(boundary);
+      return true;
+    } catch (const std::bad_alloc&) {
+      session.ops = max_ops_;  // no more begin
+    }
+  }
+  session.release(boundary.event);
+  return false;
+}
+
+bool EventTimer::push(std::uint64_t id) noexcept {
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    session = session_;
+    if (session == nullptr) {
+      return false;
+    }
+    if (session->ops >= max_ops_) {
+      session->log.count_drops(DropReason::kDeviceDropped, 1);
+      return false;
+    }
+    ++session->ops;
+  }
+  std::int32_t device = -1;
+  void* const event = record(*session, device);
+  return add(
+      *session,
+      {.event = event, .op = id, .ended = 0, .os_thread_id = current_thread->os_thread_id, .device = device});
+}
+
+void EventTimer::pop(std::size_t count) noexcept {
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    session = session_;
+  }
+  if (session == nullptr) {
+    return;
+  }
+  std::int32_t device = -1;
+  void* const event = record(*session, device);
+  static_cast<void>(add(*session, {.event = event,
+                                   .op = 0,
+                                   .ended = static_cast<std::uint32_t>(count),
+                                   .os_thread_id = current_thread->os_thread_id,
+                                   .device = device}));
+}
+
+bool EventTimer::stop() noexcept {
+  std::shared_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    session = std::exchange(session_, nullptr);
+  }
+  if (session == nullptr) {
+    return true;
+  }
+  try {
+    // Waiting for a device that hangs must not hang the program.
+    const BlockedSignals blocked;
+    std::thread writer([session]() noexcept { session->write_pieces(); });
+    ::pthread_setname_np(writer.native_handle(), kThreadName);
+    writer.detach();
+  } catch (const std::system_error&) {
+    session->log.count_drops(DropReason::kDeviceDropped, session->boundaries.size());
+    return true;
+  }
+  std::unique_lock results(session->mutex);
+  if (!session->done_signal.wait_for(results, stop_timeout_,
+                                     [&session]() noexcept { return session->is_done; })) {
+    session->is_given_up.store(true, std::memory_order_relaxed);
+    session->log.count_drops(DropReason::kDeviceDropped, 1);
+    return false;
+  }
+  session->log.count_drops(DropReason::kDeviceDropped, session->lost);
+  const std::lock_guard lock(mutex_);
+  counts_.kernels = session->written;
+  return true;
+}
+
+DeviceCounts EventTimer::counts() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+}  // namespace torchprof::device_events
