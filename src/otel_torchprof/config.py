@@ -14,7 +14,7 @@ from typing import Any
 
 from otel_torchprof import environment_variables as variables
 from otel_torchprof.live.rank_share import DEFAULT_RANK_SHARE, RankShare, parse_rank_share
-from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceMode
+from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceGraphs, DeviceMode
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
 
 _logger = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class Settings:
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
     device: DeviceMode = "auto"
+    device_graphs: DeviceGraphs = "nodes"
     patterns: bool = False
     max_spans_per_trace: int = 2_000
     max_trace_bytes: int = 2_000_000
@@ -118,6 +119,7 @@ class Settings:
             counters=self.counters,
             counter_scope=self.counter_scope,
             device=self.device,
+            device_graphs=self.device_graphs,
             buffer_size_bytes=self.buffer_size_mb << 20,
         )
 
@@ -179,6 +181,7 @@ class Configuration:
     counters: str | Sequence[str] | None = None
     counter_scope: str | None = None
     device: str | None = None
+    device_graphs: str | None = None
     patterns: bool | None = None
     max_spans_per_trace: int | None = None
     max_trace_bytes: int | str | None = None
@@ -399,6 +402,13 @@ SETTINGS = (
         "device",
         _word("auto", "off", "on"),
         "auto, off or on",
+        _IGNORED,
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_DEVICE_GRAPHS,
+        "device_graphs",
+        _word("nodes", "whole"),
+        "nodes or whole",
         _IGNORED,
     ),
     Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", _boolean, "true or false", _IGNORED),

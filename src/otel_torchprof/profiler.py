@@ -25,7 +25,12 @@ from otel_torchprof.profiling.handlers import (
 from otel_torchprof.profiling.recorders import Recorder
 from otel_torchprof.profiling.step_mark import StepMark
 from otel_torchprof.profiling.trace_profile import TraceProfile
-from otel_torchprof.recorder.capture_options import DEFAULT_BUFFER_SIZE_BYTES, CounterScope, DeviceMode
+from otel_torchprof.recorder.capture_options import (
+    DEFAULT_BUFFER_SIZE_BYTES,
+    CounterScope,
+    DeviceGraphs,
+    DeviceMode,
+)
 from otel_torchprof.recorder.steps import StepSource, process_steps
 
 if TYPE_CHECKING:
@@ -92,6 +97,7 @@ class profile(TraceProfile):
         counter_scope: over what they are counted beside steps and threads: "span" = user spans, "op" = those
             and every op.
         device: work on CUDA devices: "on", "off", or "auto" by the activities.
+        device_graphs: a CUDA graph that is launched is recorded as its "nodes", or as a "whole".
         path: a `.tprof` file to record into; it can be read even if the process is killed. None records
             into memory; `prof.recording.save(path)` saves that. Cycles after the first get a number in it.
         buffer_size_bytes: bound on the recording; what does not fit is dropped and counted.
@@ -102,7 +108,7 @@ class profile(TraceProfile):
             and CUDA on ROCm.
 
     Raises:
-        ValueError: there is no such recorder, counter scope or device mode, an activity is given twice, the
+        ValueError: there is no such recorder, counter scope, device mode or graphs, an activity is given twice, the
             timeout is negative, or the schedule returned no action for step 0.
         TypeError: an activity is none.
         AssertionError: there are no activities.
@@ -128,6 +134,7 @@ class profile(TraceProfile):
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
         device: DeviceMode = "auto",
+        device_graphs: DeviceGraphs = "nodes",
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
         fallback: Literal["torch"] | None = None,
@@ -148,6 +155,7 @@ class profile(TraceProfile):
             counters=counters,
             counter_scope=counter_scope,
             device=device,
+            device_graphs=device_graphs,
             path=path,
             buffer_size_bytes=buffer_size_bytes,
             fallback=fallback,

@@ -32,6 +32,7 @@ from otel_torchprof.recorder.capture_options import (
     CaptureOptions,
     CounterScope,
     DeviceEvents,
+    DeviceGraphs,
     DeviceMode,
 )
 from otel_torchprof.recorder.step_details import STEP_HAS_NUMBER, STEP_PARTIAL
@@ -69,6 +70,7 @@ class TraceProfile:
         counters: Sequence[str] = (),
         counter_scope: CounterScope = "span",
         device: DeviceMode = "auto",
+        device_graphs: DeviceGraphs = "nodes",
         device_events: DeviceEvents | None = None,
         path: str | os.PathLike[str] | None = None,
         buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES,
@@ -79,6 +81,8 @@ class TraceProfile:
             raise ValueError(f'counter_scope must be "span" or "op", not {counter_scope!r}')
         if device not in {"auto", "off", "on"}:
             raise ValueError(f'device must be "auto", "off" or "on", not {device!r}')
+        if device_graphs not in {"nodes", "whole"}:
+            raise ValueError(f'device_graphs must be "nodes" or "whole", not {device_graphs!r}')
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         self.options = CaptureOptions(
@@ -89,6 +93,7 @@ class TraceProfile:
             counters=tuple(counters),
             counter_scope=counter_scope,
             device=device,
+            device_graphs=device_graphs,
             device_events=device_events,
             buffer_size_bytes=buffer_size_bytes,
         )

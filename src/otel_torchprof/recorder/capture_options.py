@@ -7,6 +7,7 @@ from typing import Literal
 
 CounterScope = Literal["span", "op"]
 DeviceMode = Literal["auto", "off", "on"]
+DeviceGraphs = Literal["nodes", "whole"]
 DeviceEvents = Literal["cuda", "privateuse1"]
 DEFAULT_BUFFER_SIZE_BYTES = 256 * 1024 * 1024
 
@@ -25,6 +26,7 @@ class CaptureOptions:
             and every op.
         device: work on CUDA devices: "on" from the start, with a warning where there is none, "auto" as soon
             as the program uses CUDA.
+        device_graphs: a CUDA graph that is launched is recorded as its "nodes", or as a "whole".
         device_kinds: what of it, as `recorder.sources.device.KINDS`; None = all of that.
         device_events: the kind of device whose work is timed op by op, by events in its streams, where it
             cannot be traced; None = it is not recorded then.
@@ -38,6 +40,7 @@ class CaptureOptions:
     counters: tuple[str, ...] = ()
     counter_scope: CounterScope = "span"
     device: DeviceMode = "auto"
+    device_graphs: DeviceGraphs = "nodes"
     device_kinds: tuple[str, ...] | None = None
     device_events: DeviceEvents | None = None
     buffer_size_bytes: int = DEFAULT_BUFFER_SIZE_BYTES

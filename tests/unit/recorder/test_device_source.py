@@ -26,6 +26,7 @@ FOUND = {
     "devices": 2,
     "subscriber": "",
 }
+EVENTS = 4711
 INCOMPLETE = "work on devices is incomplete"
 
 
@@ -35,15 +36,20 @@ class NativeCapture:
 
     refuses: str = ""
     kinds: tuple[str, ...] = ()
+    whole_graphs: bool = False
     calls: list[str] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
 
-    def start_device(self, cupti_paths: list[str], kinds: list[str]) -> None:
-        self.kinds = tuple(kinds)
+    def start_device(self, cupti_paths: list[str], kinds: list[str], *, graph_level: bool) -> None:
+        self.kinds, self.whole_graphs = tuple(kinds), graph_level
         assert cupti_paths
         if self.refuses:
             raise RuntimeError(self.refuses)
         self.calls.append("start")
+
+    def start_device_events(self, events: int) -> None:
+        assert events == EVENTS
+        self.calls.append("time")
 
     def stop_device(self) -> None:
         self.calls.append("stop")
@@ -55,8 +61,19 @@ class NativeCapture:
         self.metadata.update(json.loads(json_object))
 
 
-def target_of(capture: NativeCapture) -> SourceTarget:
-    return SourceTarget(cast("Any", capture), 0, cast("Any", None))
+class EventsBridge:
+    """A bridge to a torch that has events, or has none, of every kind of device."""
+
+    def __init__(self, events: int) -> None:
+        self._events = events
+
+    def device_events(self, kind: str) -> int:
+        assert kind in {"cuda", "privateuse1"}
+        return self._events
+
+
+def target_of(capture: NativeCapture, events: int = EVENTS) -> SourceTarget:
+    return SourceTarget(cast("Any", capture), 0, cast("Any", EventsBridge(events)))
 
 
 @pytest.fixture
@@ -101,6 +118,48 @@ def test_it_records_the_kinds_that_are_asked_for(native: NativeCapture) -> None:
     source.start(target_of(native))
     source.stop()
     assert native.kinds == ("memcpy", "runtime")
+    assert not native.whole_graphs
+
+
+def test_graphs_are_recorded_as_a_whole_on_request(native: NativeCapture) -> None:
+    (source,) = wanted_sources(CaptureOptions(device="on", device_graphs="whole"))
+    source.start(target_of(native))
+    assert native.whole_graphs
+
+
+def test_where_cupti_records_nothing_is_timed_by_events(native: NativeCapture) -> None:
+    (source,) = wanted_sources(CaptureOptions(device="on", device_events="cuda"))
+    source.start(target_of(native))
+    source.step_begins()
+    source.stop()
+    assert (native.calls, source.state) == (["start", "stop"], "on")
+    assert "timed_by" not in native.metadata["device"]
+
+
+def test_where_cupti_cannot_ops_are_timed_by_events_and_that_is_said(
+    native: NativeCapture, probe: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    probe.update(available=False, reason="Nsight has CUPTI")
+    (source,) = wanted_sources(CaptureOptions(device="on", device_events="cuda"))
+    source.start(target_of(native))
+    source.step_begins()
+    source.stop()
+    source.stop()
+    assert native.calls == ["time", "stop"]
+    assert source.state.startswith("timed by events: Nsight has CUPTI; ")
+    assert native.metadata == {"device": {"timed_by": "events", "pieces": 3}}
+    assert [line for line in caplog.messages if "timed by CUDA events" in line and "Nsight" in line]
+
+
+def test_where_there_are_no_events_either_both_causes_are_told(
+    native: NativeCapture, probe: dict[str, Any]
+) -> None:
+    probe.update(available=False, reason="libcuda.so.1 is not there")
+    (source,) = wanted_sources(CaptureOptions(device="on", device_events="cuda"))
+    with pytest.raises(SourceUnavailable, match=r"libcuda.so.1 is not there.*no events of CUDA devices"):
+        source.start(target_of(native, events=0))
+    source.stop()
+    assert native.calls == []
 
 
 def test_else_it_begins_with_the_first_step_after_cuda_was_initialized(

@@ -39,7 +39,11 @@ def _device(options: CaptureOptions) -> Source | None:
 
     traced = None
     if options.device == "on" or (options.device == "auto" and _torch_knows_cuda()):
-        traced = DeviceSource(required=options.device == "on", kinds=options.device_kinds)
+        traced = DeviceSource(
+            required=options.device == "on",
+            kinds=options.device_kinds,
+            whole_graphs=options.device_graphs == "whole",
+        )
     if options.device_events is None:
         return traced
     from otel_torchprof.recorder.sources.device_events import TimedDevice

@@ -31,13 +31,17 @@ class DeviceSource(Source):
         required: begin at once, and warn where there is no device. Else it begins as soon as the program has
             initialized CUDA, and loads no driver before: a process that has must not fork.
         kinds: those of `KINDS` to record; None = all.
+        whole_graphs: a CUDA graph that is launched is one piece of work, not its nodes.
     """
 
     name = "device"
 
-    def __init__(self, *, required: bool, kinds: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, *, required: bool, kinds: Sequence[str] | None = None, whole_graphs: bool = False
+    ) -> None:
         self._required = required
         self._kinds = KINDS if kinds is None else tuple(kinds)
+        self._whole_graphs = whole_graphs
         self._target: SourceTarget | None = None
         self._cupti: dict[str, object] | None = None  # while it records
         self._is_complete = True
@@ -99,7 +103,7 @@ class DeviceSource(Source):
         if not found["available"]:
             raise SourceUnavailable(f"{found['reason']}; {_UNCHANGED}")
         try:
-            target.capture.start_device(paths, self._kinds)
+            target.capture.start_device(paths, self._kinds, graph_level=self._whole_graphs)
         except RuntimeError as error:
             raise SourceUnavailable(f"{error}; {_UNCHANGED}") from None
         self._cupti = {name: found[name] for name in ("cupti_version", "driver_version", "devices")}

@@ -132,7 +132,7 @@ class _CallWrapper:
 # compile again when the wrapper has gone.
 _original: _ModuleCall
 _is_dynamo_compiling: Callable[[], bool]
-_begin, _end = core.begin_module, core.end_module
+_begin, _fail, _end = core.begin_module, core.fail_module, core.end_module
 
 
 class _Thread(threading.local):
@@ -153,6 +153,9 @@ def _recorded_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _original(self, *args, **kwargs)
     try:
         return _original(self, *args, **kwargs)
+    except Exception as error:
+        _fail(self, type(error))
+        raise
     finally:
         _end(self)
 
@@ -165,6 +168,10 @@ def _observed_call(observer: OutermostCallObserver, module: Any, args: Any, kwar
         observer.call_began(call)
     try:
         return _original(module, *args, **kwargs)
+    except Exception as error:
+        if has_event:
+            _fail(module, type(error))
+        raise
     finally:
         if has_event:
             _end(module)
