@@ -15,12 +15,14 @@ from otel_torchprof.exporters import export
 from otel_torchprof.exporters.html_report.names import shown
 from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
-from otel_torchprof.recording import Recording, RecordingBuilder
+from otel_torchprof.recording import Recording, RecordingBuilder, StepFlags
 from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.module_recordings import nested_modules
 from tests.support.report_recordings import HOSTILE_NAMES, hostile_recording, training_recording
 from tests.support.snapshots import training_snapshot
 from tests.support.training_loop import ODD_NAMES, run_captured_steps
+
+MS = 1_000_000
 
 
 def memory_recording() -> Recording:
@@ -158,11 +160,12 @@ def test_a_step_narrows_the_operators(browser: Browser) -> None:
     browser.click(".step:nth-child(2)")
     assert browser.find("#operators-title").text == "Operators in step 1"
     panel = browser.find("#step-panel").text.replace("\n", " ")
-    for said in ("Step 1", "lasted 200 µs", "2.0 times as long", "device busy 20.0 %"):
+    for said in ("Step 1", "lasted 200 µs", "2.0 times the median", "device busy 20.0 %"):
         assert said in panel
     assert browser.texts("#operators-table tbody tr:first-child td") == [
         "forward", "1", "130 µs", "30.0 µs", "+100 µs", "65.0 %",
     ]  # fmt: skip
+    assert browser.texts("#work-table tbody td")[:5] == ["gemm", "1", "30.0 µs", "30.0 µs", "+0 ns"]
     browser.click("#step-panel button")
     assert browser.find("#operators-title").text == "Operators"
 
@@ -176,6 +179,116 @@ def test_steps_work_by_keyboard(browser: Browser) -> None:
     assert browser.find("#operators-title").text == "Operators in step 2"
     browser.press(Keys.ESCAPE)
     assert browser.find("#operators-title").text == "Operators"
+
+
+def uneven_steps(count: int = 12, *, slow: int = 7) -> Recording:
+    """A partial step of 100 s, then steps of 10 to 19 ms, to one of which a hostile op adds 47 ms."""
+    builder = RecordingBuilder()
+    track = builder.add_track("python")
+    at = 0
+    for number in range(count):
+        length = 100_000 * MS if not number else (10 + number % 10) * MS
+        flags = StepFlags.HAS_NUMBER | (StepFlags(0) if number else StepFlags.PARTIAL)
+        extra = 47 * MS if number == slow else 0
+        builder.add_step(at, at + length + extra, number, track=track, flags=flags)
+        builder.add_event("aten::mm", at, at + length, track=track)
+        if extra:
+            builder.add_event(HOSTILE_NAMES[0], at + length, at + length + extra, track=track)
+        at += length + extra
+    return builder.finish()
+
+
+def _heights(browser: Browser) -> list[float]:
+    return [element.size["height"] for element in browser.driver.find_elements(By.CSS_SELECTOR, ".step i")]
+
+
+def test_the_bars_have_a_scale_of_whole_steps(browser: Browser) -> None:
+    browser.show(uneven_steps())
+    assert browser.texts("#steps-axis span") == ["0", "20 ms", "40 ms", "60 ms", "80 ms"]
+    heights = _heights(browser)
+    whole = browser.find("#step-bars").size["height"]
+    assert heights[0] == pytest.approx(whole, abs=1)  # cut off, and labelled so
+    assert heights[7] == pytest.approx(whole * 64 / 80, abs=1)
+    assert heights[9] == pytest.approx(whole * 19 / 80, abs=1)
+    assert [text.split() for text in browser.texts(".step b")][:2] == [["0", "partial"], ["1"]]
+    label = browser.find(".step").get_attribute("aria-label")
+    assert label == "step 0, 100 s, partial: the recording began or ended inside it"
+    assert "partial: the recording began or ended inside it" in browser.texts("#steps-legend li")
+    assert "11 whole steps, 14.0 ms the median. 1 more cut off" in browser.find("#steps-hint").text
+
+
+def test_a_step_far_above_all_others_leaves_them_room(browser: Browser) -> None:
+    browser.show(uneven_steps(400, slow=0))
+    assert browser.texts("#steps-axis span")[-1] == "20 ms"
+    browser.show(compiled_first())
+    assert browser.texts("#steps-axis span")[-1] == "80 ms"
+    assert _heights(browser)[1] == pytest.approx(browser.find("#step-bars").size["height"] / 8, abs=1)
+    assert "taller than the scale" in browser.texts("#steps-legend li")
+
+
+def compiled_first() -> Recording:
+    """20 steps of 10 ms, the first one of 30 s."""
+    builder = RecordingBuilder()
+    track = builder.add_track("python")
+    at = 0
+    for number in range(20):
+        length = 10 * MS if number else 30_000 * MS
+        builder.add_step(at, at + length, number, track=track, flags=StepFlags.HAS_NUMBER)
+        builder.add_event("aten::mm", at, at + length, track=track)
+        at += length
+    return builder.finish()
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_one_click_leads_to_the_slowest_step_and_why(browser: Browser, size: tuple[int, int]) -> None:
+    browser.show(uneven_steps(), size)
+    first = browser.find("#slowest-steps li")
+    assert first.text.startswith("Step 7 64.0 ms, 4.6 times the median · most in </script><img")
+    assert first.text.endswith("+47.0 ms")
+    browser.click("#slowest-steps a")
+    assert browser.find("#step-panel h3").text == "Step 7"
+    table = "#step-panel table[aria-label='Differs most on threads, in self time']"
+    rows = [text.replace("\n", " ") for text in browser.texts(f"{table} tbody tr")]
+    for said in ("</script><img src=x", "47.0 ms", "0 ns", "+47.0 ms", "1 (median 0)"):
+        assert said in rows[0]
+    assert "+3.00 ms" in rows[1]
+    assert browser.run("return location.hash") == "#step-7"
+    assert browser.run("return document.documentElement.scrollWidth") <= size[0]
+    browser.click("#step-panel button")
+    assert browser.run("return location.hash") == ""
+
+
+def test_a_link_leads_to_a_step(browser: Browser) -> None:
+    browser.show(uneven_steps(1200, slow=703))
+
+    def follow(number: int) -> tuple[str, str]:
+        browser.driver.execute_async_script(
+            "const [hash, done] = arguments;"
+            "addEventListener('hashchange', () => done(), { once: true }); location.hash = hash;",
+            f"step-{number}",
+        )
+        return browser.find("#operators-title").text, browser.find("#step-note").text
+
+    assert follow(703) == ("Operators in step 703", "")
+    # Three share a bar, of which the slowest is shown.
+    shared = "Step 603 shares a bar with others; this is the slowest of them, step 605."
+    assert follow(603) == ("Operators in step 605", shared)
+    assert follow(1200) == ("Operators", "There is no step 1,200 in this recording.")
+    browser.driver.get(f"{browser.path.as_uri()}#step-4")
+    browser.driver.refresh()
+    assert browser.find("#operators-title").text.startswith("Operators in step ")
+
+
+def test_threads_and_devices_have_tables_of_their_own(browser: Browser) -> None:
+    browser.show(training_recording())
+    assert browser.texts("#operators h3") == ["On threads", "On devices"]
+    assert "gemm" not in browser.texts("#operators-table td.name")
+    assert browser.texts("#work-table tbody tr:first-child td") == [
+        "gemm", "3", "90.0 µs", "30.0 µs", "30.0 µs", "60.0 %",
+    ]  # fmt: skip
+    browser.show(many_ops())
+    titles = browser.driver.find_elements(By.CSS_SELECTOR, "#operators h3")
+    assert [title.is_displayed() for title in titles] == [False, False]
 
 
 def test_tab_reaches_every_part_once(browser: Browser) -> None:

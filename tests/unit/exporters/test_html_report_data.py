@@ -105,6 +105,7 @@ def test_a_step_says_what_took_its_time() -> None:
     assert (steps["events"], steps["self_ns"]) == ([6] * 3, [100_000, 200_000, 100_000])
     assert steps["device_ns"] == [40_000] * 3
     names = [data["names"][name] for name in data["ops"]["name"]]
+    assert steps["work"][1] == [[0, 1, 30_000], [1, 1, 20_000]]
     assert {names[row]: (calls, self_ns) for row, calls, self_ns in steps["ops"][1]} == {
         "forward": (1, 130_000),
         "aten::mm": (2, 40_000),
@@ -112,7 +113,74 @@ def test_a_step_says_what_took_its_time() -> None:
         "cudaLaunchKernel": (1, 5_000),
         "cudaMemcpyAsync": (1, 5_000),
     }
-    assert dict(zip(names, steps["mean_self_ns"], strict=True))["forward"] == 190_000 // 3
+
+
+def test_a_step_is_compared_with_the_median_one() -> None:
+    data = data_of(training_recording())
+    steps = data["steps"]
+    names = [data["names"][name] for name in data["ops"]["name"]]
+    assert dict(zip(names, steps["usual_ops"]["time_ns"], strict=True))["forward"] == 30_000
+    assert steps["usual_ops"]["calls"] == [1, 2, 1, 1, 1]
+    assert steps["usual_work"] == {"calls": [1, 1], "time_ns": [30_000, 20_000]}
+    assert (steps["median_ns"], steps["counted"], steps["slowest"]) == (100_000, 3, [1])
+    # Before `forward` and after it, in no event but the mark of the step.
+    assert steps["waits"] == [{"name": "untraced code", "median_ns": 20_000, "time_ns": [20_000] * 3}]
+
+
+def steps_of(*lengths_ns: int, partial: tuple[int, ...] = ()) -> Recording:
+    """Steps with gaps between them, in each an op that takes all its time."""
+    builder = RecordingBuilder()
+    track = builder.add_track("python")
+    at = 0
+    for number, length in enumerate(lengths_ns):
+        flags = StepFlags.HAS_NUMBER | (StepFlags.PARTIAL if number in partial else StepFlags(0))
+        builder.add_step(at, at + length, number, track=track, flags=flags)
+        builder.add_event("op", at, at + length, track=track)
+        at += length + 10
+    return builder.finish()
+
+
+def test_steps_that_were_cut_off_are_no_measure() -> None:
+    steps = data_of(steps_of(900, 10, 30, 20, 800, partial=(0, 4)))["steps"]
+    assert (steps["count"], steps["counted"], steps["median_ns"]) == (5, 3, 20)
+    assert (steps["partial"], steps["slowest"]) == ([True, False, False, False, True], [2])
+    assert steps["usual_ops"]["time_ns"] == [20]
+
+
+def test_each_of_the_slowest_steps_has_a_bar() -> None:
+    lengths_ns = [50] * (2 * MAX_BARS)
+    lengths_ns[10:12] = [400, 300]
+    lengths_ns[0], lengths_ns[21] = 10_000, 200
+    steps = data_of(steps_of(*lengths_ns, partial=(0,)))["steps"]
+    assert [steps["number"][bar] for bar in steps["slowest"]] == [10, 11, 21]
+    assert (len(steps["number"]), sum(steps["stands_for"])) == (MAX_BARS + 1, 2 * MAX_BARS)
+    # Of a run with a whole step, a partial one says less however long it is.
+    assert (steps["number"][0], steps["first_number"][0], steps["partial"][0]) == (1, 0, False)
+    assert steps["first_number"][5:8] == [10, 11, 12]
+
+
+def test_what_ran_on_threads_and_on_devices_is_never_in_one_table() -> None:
+    recording = training_recording()
+    data = data_of(recording)
+    work = table_rows(data, "work")
+    assert list(work) == ["gemm", "Memcpy HtoD"]
+    assert work["gemm"] == {
+        "kind": EventKind.KERNEL, "calls": 3, "total_ns": 90_000, "longest_ns": 30_000,
+    }  # fmt: skip
+    assert not set(work) & set(table_rows(data, "ops"))
+
+
+def test_marks_over_device_work_are_in_no_table() -> None:
+    builder = RecordingBuilder()
+    thread = builder.add_track("main")
+    builder.add_event("aten::mm", 0, 10, track=thread)
+    stream = builder.add_track("stream 7", TrackKind.STREAM, device=0)
+    builder.add_event("forward", 0, 90, track=stream, kind=EventKind.ANNOTATION)
+    builder.add_event("void gemm<float>(float*)", 0, 80, track=stream, kind=EventKind.KERNEL)
+    builder.add_event("PyTorch Profiler (0)", 0, 90, track=thread, kind=EventKind.SPAN)
+    data = data_of(builder.finish())
+    assert (list(table_rows(data, "ops")), list(table_rows(data, "work"))) == (["aten::mm"], ["gemm"])
+    assert data["marks"] == 1
 
 
 def test_many_steps_share_bars_that_show_the_slowest() -> None:

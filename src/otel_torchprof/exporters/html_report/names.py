@@ -59,13 +59,17 @@ class UsedNames:
 
     def __init__(self, groups: NameGroups) -> None:
         self._groups = groups
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[str, int] = {}
 
     def numbers(self, groups: Iterable[int]) -> list[int]:
         """Where the names of groups will stand in `texts`."""
-        return [self._numbers.setdefault(group, len(self._numbers)) for group in groups]
+        return [self.number(self._groups.texts[group]) for group in groups]
+
+    def number(self, text: str) -> int:
+        """Where a text, harmless to show, will stand in `texts`."""
+        return self._numbers.setdefault(text, len(self._numbers))
 
     @property
     def texts(self) -> list[str]:
         """The names mentioned so far."""
-        return [self._groups.texts[group] for group in self._numbers]
+        return list(self._numbers)

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from otel_torchprof.analysis.averages import Side, is_on_side
+from otel_torchprof.analysis.device_work import DeviceWork
 from otel_torchprof.analysis.launches import WORK_KINDS, launched_ns
+from otel_torchprof.analysis.work_totals import name_work
 from otel_torchprof.exporters.html_report.activity import activity
 from otel_torchprof.exporters.html_report.counters import counter_tables
 from otel_torchprof.exporters.html_report.device import blocking, device_busy, device_tables, devices
@@ -17,8 +21,8 @@ from otel_torchprof.exporters.html_report.flame import flame_graph
 from otel_torchprof.exporters.html_report.memory import memory
 from otel_torchprof.exporters.html_report.modules import module_rows
 from otel_torchprof.exporters.html_report.names import UsedNames, group_names, shown
-from otel_torchprof.exporters.html_report.steps import step_bars
-from otel_torchprof.exporters.html_report.tables import group_events, table
+from otel_torchprof.exporters.html_report.steps import TimesByRow, step_bars
+from otel_torchprof.exporters.html_report.tables import EventGroups, group_events, table, work_table
 from otel_torchprof.recording import EventKind, Recording, TrackKind
 
 
@@ -30,18 +34,25 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
     events = recording.events
     thread_tracks = np.array([track.kind == TrackKind.THREAD for track in recording.tracks] or [False])
     on_thread = thread_tracks[events.track] & ~np.isin(events.kind, WORK_KINDS)
-    op_groups = np.flatnonzero(groups.sum_of_rows(on_thread.astype(np.int64)))
+    op_groups = np.flatnonzero(is_on_side(Side.THREADS, groups.kind))
+    work = DeviceWork.of(recording)
+    work_names = name_work(work)
     device_ns = launched_ns(recording)
     flame = flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns)
     timeline = activity(recording)
-    elsewhere = ~on_thread & ~np.isin(events.kind, WORK_KINDS)
     return {
         "title": shown(title),
         "facts": facts(recording, problems),
         "kind_names": [kind.name.lower() for kind in EventKind],
         "ops": table(groups, used, op_groups, {"device_ns": groups.sum_of_rows(device_ns)}),
-        "elsewhere": int(elsewhere.sum()),
-        "steps": step_bars(recording, groups, op_groups, on_thread, device_busy(recording)),
+        "work": work_table(work_names.totals, used),
+        "marks": int(is_on_side(Side.MARKS, events.kind).sum()),
+        "steps": step_bars(
+            recording,
+            _ops_by_row(recording, groups, op_groups),
+            TimesByRow(work.start_ns, work_names.index, work.duration_ns, len(work_names.totals)),
+            device_busy(recording),
+        ),
         "findings": findings(recording, flame, timeline),
         "flame": flame.columns,
         "modules": module_rows(recording),
@@ -53,3 +64,14 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
         "counters": counter_tables(recording),
         "names": used.texts,
     }
+
+
+def _ops_by_row(recording: Recording, groups: EventGroups, op_groups: npt.NDArray[np.int64]) -> TimesByRow:
+    """What ran on threads, with its row in the table of operators."""
+    table_row = np.full(len(groups), -1, dtype=np.int64)
+    table_row[op_groups] = np.arange(len(op_groups))
+    row_of_event = table_row[groups.group_of_row]
+    rows = np.flatnonzero(row_of_event >= 0)
+    return TimesByRow(
+        recording.events.start_ns[rows], row_of_event[rows], recording.tree().self_ns[rows], len(op_groups)
+    )

@@ -1,126 +1,124 @@
-"""The steps: how long each took and what took the time."""
+"""The steps: how long each took, what took the time, and what differs from a usual step."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from otel_torchprof.analysis.coverage import Coverage
-from otel_torchprof.exporters.html_report.tables import MAX_TABLE_ROWS, EventGroups
+from otel_torchprof.analysis.step_sums import StepSums
+from otel_torchprof.analysis.step_waits import step_waits
+from otel_torchprof.analysis.steps import Numbers, StepTimes
+from otel_torchprof.exporters.html_report.tables import MAX_TABLE_ROWS
 from otel_torchprof.recording import Recording, Step, StepFlags
 
 MAX_BARS = 400
-MAX_OPS_A_STEP = 40
-Numbers = npt.NDArray[np.int64]
+MAX_SLOWEST = 8  # more bars, so that each of the slowest steps has one
+MAX_OPS_A_STEP = 16  # those that took most time, and as many of those that differ most
+MAX_WORK_A_STEP = 8  # likewise
 
 
-def step_bars(
-    recording: Recording,
-    groups: EventGroups,
-    op_groups: Numbers,
-    on_thread: npt.NDArray[np.bool_],
-    busy: Coverage,
-) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class TimesByRow:
+    """Events with the row that each belongs to in a table, of which the page may have the first ones only."""
+
+    start_ns: Numbers
+    table_row: Numbers
+    time_ns: Numbers
+    rows: int
+
+
+def step_bars(recording: Recording, ops: TimesByRow, work: TimesByRow, busy: Coverage) -> dict[str, Any]:
     """Columns of bars. Of more than `MAX_BARS` steps, several share a bar, which shows the slowest of them.
 
     Args:
-        op_groups: the groups in the order of the table of operators, whose rows `ops` refers to.
-        on_thread: by row, whether the event is one of that table's.
+        ops: what ran on threads, with its self time and its row in the table of that.
+        work: what ran on devices, likewise.
         busy: when any device was.
 
     Returns:
-        `number`, `phase`, `flags`, `start_ns`, `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns`
-        (of all events that began in the step), `ops` ([table row, calls, self ns] of the costliest); and of
-        all steps their `count`, and by table row `mean_self_ns` a step.
+        By bar `number`, `first_number` (of the steps it stands for), `phase`, `partial`, `start_ns`,
+        `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns` (of all `ops` that began in the step),
+        `ops` and `work` ([table row, calls, ns]); of all steps their `count`, how many are `counted` in
+        medians, `median_ns` and `total_ns`, by table row `usual_ops` and `usual_work` (medians: `calls`,
+        `time_ns`); the bars of the `slowest` steps, as far as they are above the median; and `waits` with
+        their `name`, `median_ns` and by bar their `time_ns`.
     """
-    steps = recording.steps
-    bars = _choose(steps)
-    start_ns = np.array([step.start_ns for step in steps], dtype=np.int64)
-    end_ns = np.array([step.end_ns for step in steps], dtype=np.int64)
-    step_of_row = _steps_at(start_ns, end_ns, recording.events.start_ns)
-    rows = np.flatnonzero((step_of_row >= 0) & on_thread)
-    ops, sums = _sum_by_step(
-        step_of_row[rows], groups, op_groups, rows, recording.tree().self_ns, [bar for bar, _count in bars]
-    )
-    in_steps = np.zeros(len(groups), dtype=np.int64)
-    np.add.at(in_steps, groups.group_of_row[rows], recording.tree().self_ns[rows])
-    device_ns = busy.within(start_ns, end_ns)
+    steps, times = recording.steps, StepTimes.of(recording)
+    slowest = [step for step in times.slowest(MAX_SLOWEST) if times.duration_ns[step] > times.median_ns]
+    runs = _runs(len(times), slowest)
+    bars = [max(run, key=lambda step: (times.counts[step], times.duration_ns[step])) for run in runs]
+    of_ops, of_work = (_Details(times, table) for table in (ops, work))
+    sums = [of_ops.sums.in_step(step) for step in bars]
+    device_ns = busy.within(times.start_ns, times.end_ns)
     return {
         "count": len(steps),
-        "number": [_number(steps[step]) for step, _count in bars],
-        "phase": [steps[step].phase.name.lower() for step, _count in bars],
-        "partial": [not _is_whole(steps[step]) for step, _count in bars],
-        "start_ns": [int(start_ns[step]) - recording.start_ns for step, _count in bars],
-        "duration_ns": [steps[step].duration_ns for step, _count in bars],
-        "stands_for": [count for _step, count in bars],
-        "device_ns": [int(device_ns[step]) for step, _count in bars],
-        "events": [events for events, _self_ns in sums],
-        "self_ns": [self_ns for _events, self_ns in sums],
-        "ops": ops,
-        "mean_self_ns": (in_steps[op_groups[:MAX_TABLE_ROWS]] // max(len(steps), 1)).tolist(),
-        "median_ns": _median_ns(steps),
-        "total_ns": int((end_ns - start_ns).sum()),
+        "counted": times.counted,
+        "number": [_number(steps[step]) for step in bars],
+        "first_number": [_number(steps[run[0]]) for run in runs],
+        "phase": [steps[step].phase.name.lower() for step in bars],
+        "partial": [not times.is_whole[step] for step in bars],
+        "start_ns": [int(times.start_ns[step]) - recording.start_ns for step in bars],
+        "duration_ns": times.duration_ns[bars].tolist(),
+        "stands_for": [len(run) for run in runs],
+        "device_ns": device_ns[bars].tolist(),
+        "events": [int(calls.sum()) for calls, _time_ns in sums],
+        "self_ns": [int(time_ns.sum()) for _calls, time_ns in sums],
+        "ops": [of_ops.most_telling(step, MAX_OPS_A_STEP) for step in bars],
+        "work": [of_work.most_telling(step, MAX_WORK_A_STEP) for step in bars],
+        "usual_ops": of_ops.usual(),
+        "usual_work": of_work.usual(),
+        "slowest": [bars.index(step) for step in slowest],
+        "waits": [
+            {
+                "name": wait.value,
+                "median_ns": int(np.median(time_ns[times.counts])),
+                "time_ns": time_ns[bars].tolist(),
+            }
+            for wait, time_ns in step_waits(recording, times).items()
+        ],
+        "median_ns": times.median_ns,
+        "total_ns": int(times.duration_ns.sum()),
     }
 
 
-def _choose(steps: tuple[Step, ...]) -> list[tuple[int, int]]:
-    """The steps that get a bar and how many each stands for."""
-    size = -(-len(steps) // MAX_BARS) or 1
-    runs = [range(begin, min(begin + size, len(steps))) for begin in range(0, len(steps), size)]
-    return [(max(run, key=lambda step: steps[step].duration_ns), len(run)) for run in runs]
-
-
-def _is_whole(step: Step) -> bool:
-    return not step.flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)
-
-
-def _median_ns(steps: tuple[Step, ...]) -> int:
-    """Of the steps that were recorded whole, where there are any."""
-    lasted_ns = [step.duration_ns for step in steps if _is_whole(step)] or [
-        step.duration_ns for step in steps
-    ]
-    return int(np.median(lasted_ns)) if lasted_ns else 0
+def _runs(steps: int, slowest: list[int]) -> list[range]:
+    """The steps that share a bar, no two of the slowest among them."""
+    size = -(-steps // MAX_BARS) or 1
+    bounds = {*range(0, steps, size), steps}
+    bounds |= {one + 1 for one, other in pairwise(sorted(slowest)) if one // size == other // size}
+    return [range(begin, end) for begin, end in pairwise(sorted(bounds))]
 
 
 def _number(step: Step) -> int | None:
     return step.number if StepFlags.HAS_NUMBER in step.flags else None
 
 
-def _steps_at(start_ns: Numbers, end_ns: Numbers, times_ns: Numbers) -> Numbers:
-    """The step that goes on at each time, the one begun last where several do; -1 = none."""
-    if not len(start_ns):
-        return np.full(len(times_ns), -1, dtype=np.int64)
-    step = np.searchsorted(start_ns, times_ns, side="right") - 1
-    going_on = (step >= 0) & (times_ns < end_ns[step])
-    return np.where(going_on, step, -1)
+class _Details:
+    """What steps say of the rows of a table."""
+
+    def __init__(self, times: StepTimes, table: TimesByRow) -> None:
+        self.sums = StepSums.of(times.at(table.start_ns), table.table_row, table.time_ns, table.rows)
+        self._usual_calls, self._usual_ns = self.sums.medians(times.counts)
+
+    def usual(self) -> dict[str, list[int]]:
+        """Of the rows that the page has, the medians."""
+        columns = {"calls": self._usual_calls, "time_ns": self._usual_ns}
+        return {name: column[:MAX_TABLE_ROWS].tolist() for name, column in columns.items()}
+
+    def most_telling(self, step: int, most: int) -> list[list[int]]:
+        """Row, calls and ns of the `most` rows that took most time, and of as many that differ most."""
+        calls, time_ns = (column[:MAX_TABLE_ROWS] for column in self.sums.in_step(step))
+        change_ns = np.abs(time_ns - self._usual_ns[:MAX_TABLE_ROWS])
+        rows = np.union1d(*(_greatest(column, most) for column in (time_ns, change_ns)))
+        columns: list[list[int]] = np.column_stack([rows, calls[rows], time_ns[rows]]).tolist()
+        return columns
 
 
-def _sum_by_step(
-    step_of_row: Numbers,
-    groups: EventGroups,
-    op_groups: Numbers,
-    rows: Numbers,
-    self_ns: Numbers,
-    steps: list[int],
-) -> tuple[list[list[list[int]]], list[tuple[int, int]]]:
-    """For each of `steps` its costliest operators, and its events and their self time."""
-    cells, place, calls = np.unique(
-        step_of_row * len(groups) + groups.group_of_row[rows], return_inverse=True, return_counts=True
-    )
-    cell_self_ns = np.zeros(len(cells), dtype=np.int64)
-    np.add.at(cell_self_ns, place.reshape(-1), self_ns[rows])
-    table_row = np.full(len(groups), -1, dtype=np.int64)
-    table_row[op_groups] = np.arange(len(op_groups))
-    width = max(len(groups), 1)
-    ops: list[list[list[int]]] = []
-    sums: list[tuple[int, int]] = []
-    for step in steps:
-        begin, end = np.searchsorted(cells, [step * width, (step + 1) * width])
-        costly = begin + np.argsort(-cell_self_ns[begin:end], kind="stable")[:MAX_OPS_A_STEP]
-        columns = (table_row[cells[costly] % width], calls[costly], cell_self_ns[costly])
-        known = (columns[0] >= 0) & (columns[0] < MAX_TABLE_ROWS)
-        ops.append(np.column_stack([column[known] for column in columns]).tolist())
-        sums.append((int(calls[begin:end].sum()), int(cell_self_ns[begin:end].sum())))
-    return ops, sums
+def _greatest(values: Numbers, most: int) -> Numbers:
+    """The places of the greatest values above 0."""
+    places = np.argsort(-values, kind="stable")[:most]
+    return places[values[places] > 0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.exporters.html_report.names import NameGroups, UsedNames
+from otel_torchprof.analysis.work_totals import WorkTotal
+from otel_torchprof.exporters.html_report.names import NameGroups, UsedNames, shown
 from otel_torchprof.recording import EventKind, Recording
 
 MAX_TABLE_ROWS = 2000
@@ -92,3 +94,20 @@ def table(
         name: int(column[rest].sum()) for name, column in columns.items() if name.endswith("self_ns")
     }
     return result
+
+
+def work_table(totals: Sequence[WorkTotal], used: UsedNames) -> dict[str, Any]:
+    """Columns of the first `MAX_TABLE_ROWS` names of work on devices, and `other`: the sums of the rest."""
+    first, rest = totals[:MAX_TABLE_ROWS], totals[MAX_TABLE_ROWS:]
+    return {
+        "name": [used.number(shown(total.name)) for total in first],
+        "kind": [int(total.kind) for total in first],
+        "calls": [total.calls for total in first],
+        "total_ns": [total.total_ns for total in first],
+        "longest_ns": [total.longest_ns for total in first],
+        "other": {
+            "names": len(rest),
+            "calls": sum(total.calls for total in rest),
+            "self_ns": sum(total.total_ns for total in rest),
+        },
+    }

@@ -12,8 +12,8 @@ from typing import Any
 
 # In order: what comes later uses what came before.
 _SCRIPTS = (
-    "format.js", "head.js", "table.js", "steps.js", "modules.js", "flame.js", "device.js", "findings.js",
-    "memory.js", "counters.js", "main.js",
+    "format.js", "head.js", "table.js", "operators.js", "steps.js", "step_details.js", "modules.js",
+    "flame.js", "device.js", "findings.js", "memory.js", "counters.js", "main.js",
 )  # fmt: skip
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 

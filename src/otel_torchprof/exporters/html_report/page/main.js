@@ -50,3 +50,4 @@ showDevices();
 showCounters();
 showSections();
 connectSearch();
+chooseStepOfHash();

@@ -1,4 +1,8 @@
-// Steps as bars; the chosen one decides what the table of operators is about.
+// Steps as bars, with the slowest of them above; the chosen one decides what the tables of operators are about.
+
+const SCALE_OVER_USUAL = 8; // times what nine of ten steps take: a bar that would be taller is cut off
+const MIN_LABEL_PX = 52;
+const STEP_HASH = /^#step-(-?\d+)$/;
 
 let chosenStep = null;
 
@@ -6,36 +10,132 @@ const stepName = (step) => {
   const number = data.steps.number[step];
   return number === null ? `the step at ${duration(data.steps.start_ns[step])}` : `step ${count(number)}`;
 };
+const begun = (text) => text[0].toUpperCase() + text.slice(1);
+// Whether medians and the scale are of this step: of one that was cut off nobody knows how long it took.
+const counts = (step) => !data.steps.partial[step] || data.steps.partial.every(Boolean);
 
 function showSteps() {
   const steps = data.steps;
   if (!steps.count) return;
   byId("steps").hidden = false;
-  const shared = Math.max(...steps.stands_for);
-  const bars = shared > 1 ? ` Each bar is the slowest of up to ${shared} steps.` : "";
-  const all = steps.count > 1 ? `${plural(steps.count, "step")}, ${duration(steps.median_ns)} the median.` : "One step.";
-  const device = data.devices.length > 0;
-  const green = device ? " The green part of a bar is how much of it a device was busy." : "";
-  byId("steps-hint").textContent = `${all}${bars}${green} Choose one to see what it did.`;
-  const longest = Math.max(...steps.duration_ns, 1);
-  byId("steps-scale").textContent = duration(longest);
+  byId("steps-hint").textContent = stepsHint();
+  showSlowest();
+  const scale = showStepScale();
+  byId("steps-plot").style.setProperty("--bars", String(steps.number.length));
   const list = byId("step-bars");
-  steps.duration_ns.forEach((ns, step) => {
-    const part = steps.partial[step] ? ", incomplete" : "";
-    const option = make("div", {
-      role: "option",
-      className: steps.partial[step] ? "step partial" : "step",
-      tabIndex: step ? -1 : 0,
-      title: `${stepName(step)}: ${duration(ns)}${part}`,
-      "aria-label": `${stepName(step)}, ${duration(ns)}${part}`,
-      "aria-selected": "false",
-    }, make("i"));
-    option.firstChild.style.setProperty("--height", String(ns / longest));
-    if (device) option.firstChild.style.setProperty("--busy", String(ns ? clamp(steps.device_ns[step] / ns, 0, 1) : 0));
-    option.addEventListener("click", () => chooseStep(step === chosenStep ? null : step));
-    list.append(option);
-  });
+  list.append(...steps.number.map((_, step) => stepBar(step, scale)));
   list.addEventListener("keydown", moveInSteps);
+  new ResizeObserver(labelSteps).observe(list);
+  showStepsLegend(scale);
+  addEventListener("hashchange", chooseStepOfHash);
+}
+
+function stepsHint() {
+  const { count: all, counted, median_ns: median, stands_for: standsFor, partial } = data.steps;
+  const shared = Math.max(...standsFor);
+  const left = all - counted;
+  const whole = partial.every(Boolean) ? `${plural(all, "step")}, none of them recorded whole` : plural(counted, left ? "whole step" : "step");
+  const parts = [all > 1 ? `${whole}, ${duration(median)} the median.` : "One step."];
+  if (left) parts.push(`${count(left)} more cut off by the recording, in neither the median nor the scale.`);
+  if (shared > 1) parts.push(`Each bar is the slowest of up to ${shared} steps.`);
+  parts.push("Choose one to see what it did.");
+  return parts.join(" ");
+}
+
+// The slowest steps, by how much they were slower than a median one, and what took that time.
+function showSlowest() {
+  const { slowest, duration_ns: lasted } = data.steps;
+  if (!slowest.length) return;
+  byId("steps-slowest").hidden = false;
+  byId("slowest-steps").append(...slowest.slice(0, 5).map((step) => {
+    const link = make("a", { href: stepHash(step) || "#steps", textContent: begun(stepName(step)) });
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      chooseStep(step);
+      byId("step-panel").scrollIntoView({ block: "nearest" });
+    });
+    const [cause] = changesIn(step).filter((change) => change.change > 0);
+    const line = make("li", {}, link, ` ${duration(lasted[step])}, ${againstMedian(lasted[step])}`);
+    if (cause) {
+      line.append(make("span", { className: "cause" }, " · most in ", nameOf(cause.name), ` ${signedDuration(cause.change)}`));
+    }
+    return line;
+  }));
+}
+
+// How long the tallest bar may be, a round number; draws the axis and its lines.
+function showStepScale() {
+  const { duration_ns: lasted, median_ns: median, counted } = data.steps;
+  const sorted = lasted.filter((_, step) => counts(step)).sort((one, two) => one - two);
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))];
+  const top = Math.max(usual ? Math.min(sorted.at(-1), SCALE_OVER_USUAL * usual) : sorted.at(-1), 1);
+  const tick = roundTick(top / 4);
+  const ticks = Math.ceil(top / tick);
+  const scale = tick * ticks;
+  for (let at = 0; at <= ticks; at += 1) {
+    const label = make("span", { textContent: at ? duration(at * tick).replace(/\.0+ /, " ") : "0" });
+    label.style.bottom = `${(100 * at) / ticks}%`;
+    byId("steps-axis").append(label);
+    byId("steps-grid").append(gridLine("", at / ticks));
+  }
+  if (counted > 1) byId("steps-grid").append(gridLine("median", Math.min(median / scale, 1)));
+  return scale;
+}
+
+function gridLine(className, part) {
+  const line = make("i", { className });
+  line.style.bottom = `${100 * part}%`;
+  return line;
+}
+
+// The next of 1, 2, 5, 10, 20, ... ns.
+function roundTick(least) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+  return [1, 2, 5, 10].find((factor) => factor * power >= least) * power;
+}
+
+function stepBar(step, scale) {
+  const { duration_ns: lasted, partial, slowest, device_ns: deviceNs } = data.steps;
+  const ns = lasted[step];
+  const classes = ["step", partial[step] && "partial", slowest.slice(0, 5).includes(step) && "slow", ns > scale && "cut"];
+  const said = `${duration(ns)}${partial[step] ? ", partial: the recording began or ended inside it" : ""}`;
+  const option = make("div", {
+    role: "option",
+    className: classes.filter(Boolean).join(" "),
+    tabIndex: step ? -1 : 0,
+    title: `${stepName(step)}: ${said}`,
+    "aria-label": `${stepName(step)}, ${said}`,
+    "aria-selected": "false",
+  }, make("i"));
+  option.firstChild.style.setProperty("--height", String(Math.min(ns / scale, 1)));
+  if (data.devices.length) option.firstChild.style.setProperty("--busy", String(ns ? clamp(deviceNs[step] / ns, 0, 1) : 0));
+  option.addEventListener("click", () => chooseStep(step === chosenStep ? null : step));
+  return option;
+}
+
+// Numbers below as many bars as have room for one.
+function labelSteps() {
+  const options = [...byId("step-bars").children];
+  const width = options[0].getBoundingClientRect().width + 2;
+  const every = [1, 2, 5, 10, 20, 50, 100].find((bars) => bars * width >= MIN_LABEL_PX) ?? 200;
+  options.forEach((option, step) => {
+    option.querySelector("b")?.remove();
+    const number = data.steps.first_number[step];
+    const hasRoom = step === 0 || every === 1 || (options.length - step) * width >= MIN_LABEL_PX;
+    if (number === null || step % every || !hasRoom) return;
+    const label = data.steps.partial[step] ? `${count(number)}\npartial` : count(number);
+    option.append(make("b", { textContent: label, "aria-hidden": "true", className: every === 1 ? "centred" : "" }));
+  });
+}
+
+function showStepsLegend(scale) {
+  const { partial, slowest, duration_ns: lasted, counted, median_ns: median } = data.steps;
+  const item = (className, label) => byId("steps-legend").append(make("li", {}, make("i", { className: `dot ${className}` }), label));
+  if (data.devices.length) item("bar-device", "part in which a device was busy");
+  if (slowest.length) item("bar-slow", "one of the slowest");
+  if (partial.some(Boolean)) item("bar-partial", "partial: the recording began or ended inside it");
+  if (lasted.some((ns) => ns > scale)) item("bar-cut", "taller than the scale");
+  if (counted > 1) item("line-median", `median, ${duration(median)}`);
 }
 
 function moveInSteps(event) {
@@ -50,46 +150,48 @@ function moveInSteps(event) {
 }
 
 function focusStep(option) {
-  for (const other of byId("step-bars").querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
-  option.tabIndex = 0;
+  reachStep(option);
   option.focus();
 }
 
-function chooseStep(step) {
+// The bar that the Tab key leads to.
+function reachStep(option) {
+  for (const other of byId("step-bars").querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
+  option.tabIndex = 0;
+}
+
+function chooseStep(step, note = "") {
   chosenStep = step;
-  [...byId("step-bars").children].forEach((option, index) => option.setAttribute("aria-selected", String(index === step)));
+  const options = [...byId("step-bars").children];
+  options.forEach((option, index) => option.setAttribute("aria-selected", String(index === step)));
   const panel = byId("step-panel");
   panel.hidden = step === null;
-  if (step !== null) panel.replaceChildren(...stepPanel(step));
+  byId("step-note").textContent = note;
+  byId("step-note").hidden = !note;
+  if (step !== null) {
+    reachStep(options[step]);
+    options[step].scrollIntoView({ block: "nearest", inline: "center" });
+    panel.replaceChildren(...stepPanel(step));
+  }
   showOps(step);
   markStep(step);
+  const hash = step === null ? "" : stepHash(step);
+  if (hash || STEP_HASH.test(location.hash)) history.replaceState(null, "", hash || location.href.split("#")[0]);
 }
 
-function againstMedian(ns) {
-  const { median_ns: median } = data.steps;
-  return ns < 2 * median ? signedPercent(ns - median, median) : `${(ns / median).toFixed(1)} times as long`;
-}
+const stepHash = (step) => (data.steps.number[step] === null ? "" : `#step-${data.steps.number[step]}`);
 
-function stepPanel(step) {
-  const steps = data.steps;
-  const ns = steps.duration_ns[step];
-  const pairs = [
-    ["lasted", duration(ns)],
-    ["began at", duration(steps.start_ns[step])],
-    ["events", count(steps.events[step])],
-  ];
-  if (steps.count > 1 && steps.median_ns) pairs.splice(1, 0, ["against the median", againstMedian(ns)]);
-  if (steps.phase[step] !== "unknown") pairs.push(["phase", steps.phase[step]]);
-  if (data.devices.length) pairs.push(["device busy", percent(steps.device_ns[step], ns)]);
-  if (steps.stands_for[step] > 1) pairs.push(["slowest of", plural(steps.stands_for[step], "step")]);
-  if (steps.partial[step]) pairs.push(["", "incomplete: the recording began or ended inside it"]);
-  const list = make("dl");
-  fill(list, pairs);
-  const name = stepName(step);
-  const clear = make("button", { type: "button", className: "quiet", textContent: "Back to all steps" });
-  clear.addEventListener("click", () => {
-    chooseStep(null);
-    byId("step-bars").querySelector('[tabindex="0"]').focus();
-  });
-  return [make("h3", { textContent: name[0].toUpperCase() + name.slice(1) }), list, clear];
+// Of a link such as report.html#step-4000.
+function chooseStepOfHash() {
+  const wanted = Number(STEP_HASH.exec(location.hash)?.[1] ?? NaN);
+  if (Number.isNaN(wanted) || !data.steps.count) return;
+  const { number: numbers, first_number: first, stands_for: standsFor } = data.steps;
+  const own = numbers.indexOf(wanted);
+  const shared = numbers.findIndex((_, step) => first[step] !== null && wanted >= first[step] && wanted < first[step] + standsFor[step]);
+  const step = own >= 0 ? own : shared >= 0 ? shared : null;
+  let note = "";
+  if (step === null) note = `There is no step ${count(wanted)} in this recording.`;
+  else if (own < 0) note = `Step ${count(wanted)} shares a bar with others; this is the slowest of them, ${stepName(step)}.`;
+  chooseStep(step, note);
+  byId("steps").scrollIntoView();
 }
