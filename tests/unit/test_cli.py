@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from otel_torchprof.cli import main as cli
-from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags, StepPhase, TrackKind
+from otel_torchprof.recording import (
+    EventKind,
+    Recording,
+    RecordingBuilder,
+    StepFlags,
+    StepPhase,
+    TrackKind,
+)
+from otel_torchprof.spans import SpanLimits, capture_root, plan_spans
+from otel_torchprof.telemetry.otlp_json import request_to_json_line
 from otel_torchprof.version import __version__
 from tests.support.privileges import bound_by_permissions
 
@@ -267,17 +279,57 @@ def test_a_damaged_recording_is_shown_with_its_problems(
     assert "incomplete: otel-torchprof info says" in capsys.readouterr().out
 
 
+def trace_of(folder: Path, *events: dict[str, Any]) -> Path:
+    add = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
+    path = folder / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [add, *events]}))
+    return path
+
+
 def test_what_is_odd_in_a_trace_does_not_make_it_incomplete(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flow = {"ph": "f", "cat": "fwdbwd", "name": "x", "id": 1, "pid": 1, "tid": 1, "ts": 1}  # and no start
-    add = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 1, "dur": 2}
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": [add, flow]}))
-    assert cli.main(["report", str(path)]) == 0
+    trace = trace_of(tmp_path, {"name": "no phase"})
+    assert cli.main(["report", str(trace)]) == 0
     said = capsys.readouterr().out
     assert "the file is not quite in order: otel-torchprof info says" in said
     assert "incomplete" not in said
+    assert cli.main(["info", str(trace)]) == 0
+    said = capsys.readouterr().out
+    assert "problems  no_phase 1: events that do not say what they are; left out\n" in said
+    assert "notes" not in said
+    assert cli.main(["convert", str(trace), str(tmp_path / "spans.jsonl")]) == 0
+    said = capsys.readouterr().out
+    assert f"  problem in {trace}: no_phase 1: events that do not say what they are; left out\n" in said
+
+
+def test_what_is_harmless_in_a_trace_is_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crossing = {"ph": "X", "cat": "cpu_op", "name": "aten::mul", "pid": 1, "tid": 1, "ts": 2, "dur": 9}
+    trace = trace_of(tmp_path, crossing)
+    assert cli.main(["report", str(trace)]) == 0
+    assert "in order" not in capsys.readouterr().out
+    assert cli.main(["info", str(trace)]) == 0
+    said = capsys.readouterr().out
+    assert "problems  none\n" in said
+    assert re.search(
+        r"^notes +crossing_slices 1: events that begin within another .* kept as they are", said, re.M
+    )
+    assert cli.main(["convert", str(trace), str(tmp_path / "spans.jsonl")]) == 0
+    said = capsys.readouterr().out
+    assert f"  note on {trace}: crossing_slices 1: events that begin within another" in said
+    assert "problem" not in said
+
+
+def test_folded_spans_are_said_to_be_folded(
+    tprof: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spans = tmp_path / "spans.jsonl"
+    plan = plan_spans(Recording.open(tprof), [capture_root(Recording.open(tprof))], SpanLimits(2))
+    (encoded,) = plan.encode(b"")
+    spans.write_bytes(request_to_json_line(ExportTraceServiceRequest.FromString(encoded.payload)))
+    for command in ("info", "report"):
+        assert cli.main([command, str(spans)]) == 0
+        assert "4 events are not in the file one by one: they were folded" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["run.pdf", "run", "run.html.gz", "run.json"])

@@ -35,6 +35,8 @@ class Conversion:
     events: int
     written: dict[str, int]
     problems: dict[str, int]
+    warnings: list[str]
+    notes: list[str]
 
 
 def add_to(commands: Commands) -> None:
@@ -140,7 +142,15 @@ def _convert(source: Path, target: Path, format_name: str) -> Conversion:
     recording, report = load(source)
     written = find_exporter(format_name).export(recording, target)
     return Conversion(
-        str(source), str(target), report.format, format_name, len(recording), written, dict(report.problems)
+        str(source),
+        str(target),
+        report.format,
+        format_name,
+        len(recording),
+        written,
+        dict(report.problems),
+        report.warnings,
+        report.remarks,
     )
 
 
@@ -155,8 +165,10 @@ def _print(done: Sequence[Conversion], failures: Sequence[str], *, as_json: bool
         console.print(
             cell(f"{item.output}: {item.output_format}, {counts}, {size(item.written.get('size_bytes', 0))}")
         )
-        if item.problems:
-            console.print(cell(f"  {item.input} had problems: {_listed(item.problems)}"))
+        for warning in item.warnings:
+            console.print(cell(f"  problem in {item.input}: {warning}"))
+        for note in item.notes:
+            console.print(cell(f"  note on {item.input}: {note}"))
 
 
 def _listed(counts: Mapping[str, int]) -> str:

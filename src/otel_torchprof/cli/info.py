@@ -61,6 +61,8 @@ def describe(recording: Recording, imported: ImportReport) -> dict[str, Any]:
         "steps": describe_steps(recording),
         "drops": dict(recording.drops),
         "problems": dict(imported.problems),
+        "warnings": imported.warnings,
+        "notes": imported.remarks,
     }
 
 
@@ -114,11 +116,13 @@ def _print_facts(console: OutputConsole, facts: Mapping[str, Any]) -> None:
         "process": facts["process_id"],
         **{name: _plain(value) for name, value in _short_metadata(facts["metadata"])},
         "dropped": _counts(facts["drops"]),
-        "problems": _counts(facts["problems"]),
     }
     grid = Table.grid(padding=(0, 2))
     for name, value in summary.items():
         grid.add_row(NameCell(name), cell(shortened(str(value), _MAX_VALUE)))
+    for name, lines in (("problems", facts["warnings"] or ["none"]), ("notes", facts["notes"])):
+        for index, line in enumerate(lines):
+            grid.add_row(NameCell("" if index else name), cell(line))
     console.print(grid)
     _print_tracks(console, facts["tracks"])
     _print_table(

@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     require_contents(options.input, recording, imported)
     if options.output is not None:
         written = write_report(
-            recording, options.output, title=Path(options.input).name, problems=imported.problems
+            recording, options.output, title=Path(options.input).name, problems=imported.harmful
         )
         _print_written(options.output, written, as_json=options.json)
         return 0
@@ -127,8 +127,10 @@ def run(options: argparse.Namespace) -> int:
     _print_modules(console, modules, limit)
     if recording.drops or recording.problems:
         console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
-    elif imported.problems:
+    elif imported.harmful:
         console.print("the file is not quite in order: otel-torchprof info says what was found in it")
+    for note in imported.notes:
+        console.print(cell(f"note: {note}"))
     return 0
 
 

@@ -168,6 +168,18 @@ def test_what_was_folded_stays_with_its_span(tmp_path: Path) -> None:
     assert folded.get("torch.folded.count", 0) > 0
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_file_of_folded_spans_says_how_many_were_folded(tmp_path: Path, encoding: str) -> None:
+    recording, report = import_bytes(
+        tmp_path, ENCODINGS[encoding](request(SpanLimits(max_spans_per_trace=2, max_trace_bytes=0)))
+    )
+    assert len(recording) == 1
+    # Of six events, with the lane of the stream: of the step itself, too, which is no event.
+    assert recording.metadata["folded_events"] == 6
+    (note,) = report.remarks
+    assert note.startswith("6 events are not in the file one by one: they were folded into the spans")
+
+
 def test_many_messages_in_one_file(tmp_path: Path) -> None:
     payload = request()
     one, _ = import_bytes(tmp_path, payload)

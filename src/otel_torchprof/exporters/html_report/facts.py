@@ -20,6 +20,7 @@ _LINES = {
     "torch_version": "torch",
     "python_version": "Python",
     "package_version": "recorded by otel-torchprof",
+    "folded_events": "events folded into others",
     "cuda_runtime_version": "CUDA runtime",
     "cuda_driver_version": "CUDA driver",
 }

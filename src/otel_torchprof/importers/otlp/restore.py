@@ -48,6 +48,11 @@ _LINK_TYPES = {
     "other": LinkType.OTHER,
 }
 _FOLDED = (semconv.FOLDED_COUNT, semconv.FOLDED_TIME_NS, semconv.FOLDED_DEVICE_TIME_NS)
+_FOLDED_NOTE = (
+    "{:,} events are not in the file one by one: they were folded into the spans that enclose them, which "
+    "have all their time, to keep traces within their limits. OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE=0 "
+    "and OTEL_PYTHON_TORCHPROF_MAX_TRACE_BYTES=0 leave them be, and a .tprof recording has every one."
+)
 _RESOURCE_KEYS = {"torch.rank": "rank", "torch.world_size": "world_size"}
 _RESOURCE_TEXTS = {"service.name": "service_name", "service.instance.id": "service_instance_id"}
 
@@ -66,6 +71,7 @@ class SpanRestorer:
         self._steps: list[tuple[Span, int]] = []
         self._devices = DeviceRows()
         self._counters: list[tuple[int, int, int, int, float]] = []
+        self._folded = 0
 
     def add(self, batch: SpanBatch) -> None:
         """Takes the spans of one resource."""
@@ -100,6 +106,9 @@ class SpanRestorer:
             builder.add_counters(np.array(self._counters, dtype=COUNTER_DTYPE))
         if not len(self._draft) and not self._steps:
             self._report.add_problem("no_spans")
+        if self._folded:
+            builder.add_metadata({"folded_events": self._folded})
+            self._report.notes.append(_FOLDED_NOTE.format(self._folded))
         recording, overruns = builder.finish_mended(rounding_ns=0, stream_ns=_MAX_TIME_NS)
         self._report.add_problem("crossing_slices", overruns.crossing)
         return recording
@@ -112,6 +121,7 @@ class SpanRestorer:
             self._report.add_problem("negative_duration" if span.end_ns else "no_duration")
             span.end_ns = span.start_ns
         attributes = span.attributes
+        self._folded += to_int(attributes.get(semconv.FOLDED_COUNT), 0, 0)
         if _is_root(span):
             if span.name == _STEP_SPAN_NAME:
                 self._steps.append((span, self._tracks.thread(process, attributes)))
