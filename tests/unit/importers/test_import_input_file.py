@@ -152,6 +152,40 @@ def test_json_without_a_trace_is_refused(tmp_path: Path, content: bytes) -> None
     assert refusal(path) == f"{path} is JSON, but there is no trace in it"
 
 
+EXECUTION_TRACES = {
+    "of 2023": """{
+  "schema": "1.0.1", "pid": 563677, "time": "2023-07-14 11:53:07", "start_ts": 6278907328,
+  "nodes": [
+    {
+      "name": "[pytorch|profiler|execution_trace|thread]", "id": 2, "rf_id": 0, "parent": 1, "inputs": []
+    }
+  ],
+  "finish_ts": 6278928026
+}""",
+    "of today": """{
+  "schema": "1.1.1-chakra.0.0.4", "pid": 22909, "time": "2026-11-30 14:05:09", "start_ts": 81274452,
+  "nodes": [
+      {
+        "id": 2, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 1,
+        "attrs": [{"name": "rf_id", "type": "uint64", "value": 0}]
+      }
+  ]
+}""",
+}
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("version", EXECUTION_TRACES)
+def test_an_execution_trace_is_called_what_it_is(tmp_path: Path, version: str, is_whole: bool) -> None:
+    path = tmp_path / "trace.json"
+    content = EXECUTION_TRACES[version]
+    path.write_text(content if is_whole else content[:-8])
+    assert refusal(path) == (
+        f"{path} is an execution trace of torch's ExecutionTraceObserver, which holds operators and their "
+        "inputs but no times: give the trace that the profiler wrote of the same run (export_chrome_trace)"
+    )
+
+
 @pytest.mark.parametrize("content", [b'{"traceEvents": []}', b'{"resourceSpans": []}', b'{"traceEvents": ['])
 def test_a_trace_of_nothing_is_an_empty_recording(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.json"

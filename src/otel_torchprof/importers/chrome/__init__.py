@@ -13,6 +13,7 @@ from __future__ import annotations
 from otel_torchprof.errors import UnreadableInputError
 from otel_torchprof.importers.chrome.metadata import allowed_metadata, base_time_ns
 from otel_torchprof.importers.chrome.reader import TraceReader
+from otel_torchprof.importers.chrome.refusal import refusal_of
 from otel_torchprof.importers.chrome.scan import begins_document, scan_trace
 from otel_torchprof.importers.input_file import InputFile
 from otel_torchprof.importers.report import ImportReport
@@ -43,7 +44,7 @@ def load(file: InputFile, report: ImportReport) -> Recording:
     reader.builder.add_metadata(allowed_metadata(trace.header))
     recording = reader.finish()
     if not trace.is_declared and _is_empty(recording):
-        raise UnreadableInputError(f"{file.path} is JSON, but there is no trace in it")
+        raise UnreadableInputError(refusal_of(file))
     return recording
 
 
