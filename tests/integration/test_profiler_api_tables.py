@@ -14,6 +14,7 @@ from otel_torchprof.profiler import ProfilerActivity, profile, record_function
 from otel_torchprof.profiling.event_list import EventList
 from otel_torchprof.profiling.function_event import FunctionEvent
 from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
+from otel_torchprof.profiling.table import look_through
 
 CPU = [ProfilerActivity.CPU]
 
@@ -55,6 +56,34 @@ def test_columns_and_rows_are_those_of_torch(options: dict[str, bool], by_shape:
     assert rows[0] == rows[1]
     assert "aten::addmm" in rows[0]
     assert tables[1].splitlines()[-1].startswith("Self CPU time total: ")
+
+
+def test_no_limit_takes_a_column_of_averages_away() -> None:
+    options = {"record_shapes": True, "profile_memory": True, "with_flops": True}
+    theirs, ours = (record(make, **options) for make in (torch.profiler.profile, profile))
+    for sort_by in (None, "self_cpu_time_total", "count"):
+        kept, shown = (
+            columns(prof.key_averages(group_by_input_shape=True).table(sort_by, row_limit=1))
+            for prof in (theirs, ours)
+        )
+        assert shown == kept
+
+
+@pytest.mark.parametrize("options", [{"record_shapes": True, "profile_memory": True}, {"with_stack": True}])
+def test_no_limit_takes_a_column_of_events_away(options: dict[str, bool]) -> None:
+    theirs, ours = (record(make, **options) for make in (torch.profiler.profile, profile))
+    kept, shown, whole = (
+        columns(prof.events().table(row_limit=limit)) for prof, limit in ((theirs, 1), (ours, 1), (ours, -1))
+    )
+    assert shown == whole
+    # Ours know these without being asked to.
+    assert [header for header in shown if header not in {"Overload Name", "Source Location"}] == kept
+
+
+@pytest.mark.parametrize("option", ["record_shapes", "with_flops", "with_stack", "profile_memory"])
+def test_what_events_have_is_known_without_making_them(option: str) -> None:
+    events = record(**{option: True}).events()
+    assert events._contents() == look_through(list(events))
 
 
 def test_overloads_are_told_apart_on_request() -> None:

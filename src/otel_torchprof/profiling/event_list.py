@@ -10,7 +10,15 @@ from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
-from otel_torchprof.profiling.table import TableLimits, TableTotals, device_attribute, make_table, sum_up
+from otel_torchprof.profiling.table import (
+    TableContents,
+    TableLimits,
+    TableTotals,
+    device_attribute,
+    look_through,
+    make_table,
+    sum_up,
+)
 
 E = TypeVar("E")
 STACK_METRICS = (
@@ -24,9 +32,11 @@ _FOLDED_CHARACTERS = str.maketrans(" ;\t\n", "____")
 
 @runtime_checkable
 class _Countable(Protocol):
-    """Events that know their totals without making each of them."""
+    """Events that know what a table says of all of them without making each."""
 
     def totals(self) -> TableTotals: ...
+
+    def contents(self) -> TableContents: ...
 
 
 class EventList(MutableSequence[E]):
@@ -151,10 +161,14 @@ class EventList(MutableSequence[E]):
             with_memory=self._profile_memory,
             with_flops=self._with_flops,
             totals=self._totals(),
+            contents=self._contents(),
         )
 
     def _totals(self) -> TableTotals:
         return self._items.totals() if isinstance(self._items, _Countable) else sum_up(self._items)
+
+    def _contents(self) -> TableContents:
+        return self._items.contents() if isinstance(self._items, _Countable) else look_through(self._items)
 
     def key_averages(
         self,

@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import Any, overload
 from weakref import WeakValueDictionary
 
+import numpy as np
+
 from otel_torchprof.profiling.event_names import event_name, python_name
 from otel_torchprof.profiling.event_rows import PYTHON_KINDS, STEP_NAME, EventRows
 from otel_torchprof.profiling.flops import flops_by_row, time_with_formula
 from otel_torchprof.profiling.function_event import FunctionEvent, Interval, Kernel
 from otel_torchprof.profiling.inputs_view import InputsView
-from otel_torchprof.profiling.table import TableTotals
+from otel_torchprof.profiling.table import TableContents, TableTotals
 from otel_torchprof.recording import EventFlags, EventKind, StackFrame, Track
 
 _NS_PER_US = 1000
@@ -97,6 +99,22 @@ class RecordedEvents(Sequence["RecordedEvent"]):
             self_device_ns / _NS_PER_US,
             self_device_ns > 0,
             bool(device) and bool((rows.memory[3][numbers] > 0).any()),
+        )
+
+    def contents(self) -> TableContents:
+        """What any of the events has, found in columns."""
+        recording = self.rows.recording
+        events = recording.events
+        numbers = self.rows.in_order
+        rows = numbers[numbers < len(recording)]
+        ops = np.unique(events.name[rows[events.kind[rows] == EventKind.OP]]).tolist()
+        has_frames = bool(np.isin(events.kind, list(PYTHON_KINDS)).any())
+        return TableContents(
+            overloads=any(recording.overload_name(name) for name in ops),
+            node_ids=False,
+            shapes=bool(recording.input_shape_ids()[rows].any()),
+            stacks=has_frames and any(self.stack(row) for row in rows.tolist()),
+            least_flops=min(filter(None, self.flops.values()), default=0),
         )
 
     def name(self, row: int) -> str:

@@ -52,11 +52,13 @@ def make_table(
     with_memory: bool,
     with_flops: bool,
     totals: TableTotals,
+    contents: TableContents,
 ) -> str:
     """Writes events or averages as a table; nothing for none.
 
     Args:
         sort_by: an attribute, greatest first; None keeps the order.
+        contents: what any of the events has gets a column, so that `limits` take none away.
 
     Raises:
         AttributeError: there is no attribute `sort_by`; it names those to sort by.
@@ -72,7 +74,7 @@ def make_table(
             )
         events = sorted(events, key=lambda event: getattr(event, attribute), reverse=True)
     shown = _shown(events, limits)
-    columns = _columns(shown, totals, limits, with_memory=with_memory, with_flops=with_flops)
+    columns = _columns(shown, totals, contents, limits, with_memory=with_memory, with_flops=with_flops)
     return _write(columns, _sources(shown, limits), header, limits, totals)
 
 
@@ -84,6 +86,30 @@ class TableTotals(NamedTuple):
     self_device_us: float
     has_device_time: bool
     has_device_memory: bool
+
+
+class TableContents(NamedTuple):
+    """What any of the events has, shown or not; `least_flops` is the least above 0, 0 = none has any."""
+
+    overloads: bool
+    node_ids: bool
+    shapes: bool
+    stacks: bool
+    least_flops: int
+
+
+def look_through(events: Iterable[Any]) -> TableContents:
+    """The contents of events or averages, one by one."""
+    overloads = node_ids = shapes = stacks = False
+    flops: list[int] = []
+    for event in events:
+        overloads |= bool(event.overload_name)
+        node_ids |= event.node_id != -1
+        shapes |= bool(event.input_shapes)
+        stacks |= bool(event.stack)
+        if event.flops:
+            flops.append(event.flops)
+    return TableContents(overloads, node_ids, shapes, stacks, min(flops, default=0))
 
 
 def sum_up(events: Iterable[Any]) -> TableTotals:
@@ -115,6 +141,7 @@ def _shown(events: Sequence[Any], limits: TableLimits) -> list[Any]:
 def _columns(
     shown: list[Any],
     totals: TableTotals,
+    contents: TableContents,
     limits: TableLimits,
     *,
     with_memory: bool,
@@ -122,7 +149,7 @@ def _columns(
 ) -> list[_Column]:
     name_width = _width((event.key for event in shown), limits.name_width)
     columns = [_Column("Name", name_width, [_cut(event.key, limits.name_width) for event in shown])]
-    if any(event.overload_name for event in shown):
+    if contents.overloads:
         overloads = [_cut(event.overload_name or "", limits.name_width) for event in shown]
         columns.append(_Column("Overload Name", name_width, overloads))
 
@@ -156,19 +183,21 @@ def _columns(
             add(f"{totals.device} Mem", memory("device_memory_usage"))
             add(f"Self {totals.device} Mem", memory("self_device_memory_usage"))
     add("# of Calls", [str(event.count) for event in shown])
-    if any(event.node_id != -1 for event in shown):
+    if contents.node_ids:
         add("Node ID", [str(event.node_id) for event in shown])
-    if any(event.input_shapes for event in shown):
-        width = _width((str(event.input_shapes) for event in shown), limits.shapes_width)
-        add("Input Shapes", [str(event.input_shapes)[:width] for event in shown], width)
-    sources = _sources(shown, limits)
-    if any(sources):
-        width = _width((line for event in shown for line in event.stack or ()), limits.source_width)
+    if contents.shapes:
+        header = "Input Shapes"
+        width = _width((header, *(str(event.input_shapes) for event in shown)), limits.shapes_width)
+        add(header, [str(event.input_shapes)[:width] for event in shown], width)
+    if contents.stacks:
+        sources = _sources(shown, limits)
+        header = "Source Location"
+        lines = (line for event in shown for line in event.stack or ())
+        width = _width((header, *lines), limits.source_width)
         firsts = [lines[0] if lines else "" for lines in sources]
-        columns.append(_Column("Source Location", width, firsts, is_left_aligned=True))
-    flops = [event.flops for event in shown if event.flops]
-    if with_flops and flops:
-        scale, unit = flops_unit(min(flops))
+        columns.append(_Column(header, width, firsts, is_left_aligned=True))
+    if with_flops and contents.least_flops:
+        scale, unit = flops_unit(contents.least_flops)
         add(f"Total {unit}", [f"{event.flops * scale:8.3f}" if event.flops else "--" for event in shown])
     return columns
 
