@@ -55,7 +55,8 @@ std::uint32_t add_track(RecordingBuilder& self, const nb::bytes& name, std::uint
 std::uint64_t add_event(RecordingBuilder& self, std::int64_t start_ns, std::int64_t end_ns,
                         std::uint32_t name, std::uint32_t track, std::uint8_t kind, std::uint8_t scope,
                         std::uint16_t flags, std::int64_t sequence, std::uint32_t forward_thread,
-                        std::uint32_t end_track, std::int64_t correlation, const nb::bytes& inputs) {
+                        std::uint32_t end_track, std::int64_t correlation, std::uint32_t error,
+                        const nb::bytes& inputs) {
   return self.add_event({.start_ns = start_ns,
                          .end_ns = end_ns,
                          .name = name,
@@ -66,7 +67,8 @@ std::uint64_t add_event(RecordingBuilder& self, std::int64_t start_ns, std::int6
                          .sequence = sequence,
                          .forward_thread = forward_thread,
                          .end_track = end_track,
-                         .correlation = correlation},
+                         .correlation = correlation,
+                         .error = error},
                         {static_cast<const std::uint8_t*>(inputs.data()), inputs.size()});
 }
 
@@ -79,7 +81,8 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
                 const std::optional<InputColumn<std::uint32_t>>& forward_thread,
                 const std::optional<InputColumn<std::uint32_t>>& end_track,
                 const std::optional<InputColumn<std::int64_t>>& correlation,
-                const std::optional<InputColumn<std::uint64_t>>& payload) {
+                const std::optional<InputColumn<std::uint64_t>>& payload,
+                const std::optional<InputColumn<std::uint32_t>>& error) {
   const std::size_t rows = start_ns.size();
   require_size<std::int64_t>(end_ns, rows);
   require_size<std::uint32_t>(name, rows);
@@ -92,6 +95,7 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
   require_size(end_track, rows);
   require_size(correlation, rows);
   require_size(payload, rows);
+  require_size(error, rows);
   const WithoutGil release;
   for (std::size_t row = 0; row < rows; ++row) {
     self.add_event({.start_ns = start_ns.data()[row],
@@ -105,7 +109,8 @@ void add_events(RecordingBuilder& self, const InputColumn<std::int64_t>& start_n
                     .forward_thread = value_or<std::uint32_t>(forward_thread, row, 0),
                     .end_track = value_or<std::uint32_t>(end_track, row, 0),
                     .correlation = value_or<std::int64_t>(correlation, row, -1),
-                    .payload = value_or<std::uint64_t>(payload, row, 0)});
+                    .payload = value_or<std::uint64_t>(payload, row, 0),
+                    .error = value_or<std::uint32_t>(error, row, 0)});
   }
 }
 
@@ -168,12 +173,14 @@ void bind_recording_builder(nb::module_& m) {
            nb::arg("thread_id"), nb::arg("torch_thread_id"), nb::arg("device"), nb::arg("context"))
       .def("add_event", add_event, nb::arg("start_ns"), nb::arg("end_ns"), nb::arg("name"), nb::arg("track"),
            nb::arg("kind"), nb::arg("scope"), nb::arg("flags"), nb::arg("sequence"),
-           nb::arg("forward_thread"), nb::arg("end_track"), nb::arg("correlation"), nb::arg("inputs"))
+           nb::arg("forward_thread"), nb::arg("end_track"), nb::arg("correlation"), nb::arg("error"),
+           nb::arg("inputs"))
       .def("add_events", add_events, nb::arg("start_ns"), nb::arg("end_ns"), nb::arg("name"),
            nb::arg("track"), nb::arg("kind") = nb::none(), nb::arg("scope") = nb::none(),
            nb::arg("flags") = nb::none(), nb::arg("sequence") = nb::none(),
            nb::arg("forward_thread") = nb::none(), nb::arg("end_track") = nb::none(),
-           nb::arg("correlation") = nb::none(), nb::arg("payload") = nb::none())
+           nb::arg("correlation") = nb::none(), nb::arg("payload") = nb::none(),
+           nb::arg("error") = nb::none())
       .def("add_events_of", add_events_of, nb::arg("source"), nb::arg("keep"), nb::arg("track_of"))
       .def("add_step", add_step, nb::arg("start_ns"), nb::arg("end_ns"), nb::arg("number"), nb::arg("track"),
            nb::arg("phase"), nb::arg("flags"), nb::arg("context").none(), nb::arg("context_trace_flags"),

@@ -36,5 +36,8 @@ void bind_modules(nb::module_& m) {
   m.def("stop_modules", bindings::stop_modules, nb::arg("slot"));
   m.def("forget_modules", [] { ModuleCalls::instance().forget(); });
   m.def("begin_module", [](nb::handle module) { return ModuleCalls::instance().begin(module.ptr()); });
+  m.def("fail_module", [](nb::handle module, nb::handle error_type) {
+    ModuleCalls::instance().fail(module.ptr(), error_type.ptr());
+  });
   m.def("end_module", [](nb::handle module) { ModuleCalls::instance().end(module.ptr()); });
 }

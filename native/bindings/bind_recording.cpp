@@ -202,6 +202,7 @@ void bind_recording(nb::module_& m) {
       .def_prop_ro("end_track", event_column<&EventTable::end_track>())
       .def_prop_ro("payload", event_column<&EventTable::payload>())
       .def_prop_ro("correlation", event_column<&EventTable::correlation>())
+      .def_prop_ro("error", event_column<&EventTable::error>())
       .def_prop_ro("link_from", link_column<&LinkTable::from>())
       .def_prop_ro("link_to", link_column<&LinkTable::to>())
       .def_prop_ro("link_type", link_column<&LinkTable::type>())

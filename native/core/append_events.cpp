@@ -45,6 +45,7 @@ class Appender {
         .end_track = end_track,
         .correlation = events.correlation.empty() ? -1 : events.correlation[row],
         .payload = payload_of(row),
+        .error = events.error.empty() ? 0 : name_of_[events.error[row]],
     });
   }
 

@@ -48,7 +48,7 @@ std::uint64_t RecordingBuilder::add_event(const BuilderEvent& event, std::span<c
   require_time_range(event.start_ns, event.end_ns);
   require_track(event.track);
   if ((event.flags & kFlagOtherThread) != 0) require_track(event.end_track);
-  if (event.name >= recording_.strings.size())
+  if (std::max(event.name, event.error) >= recording_.strings.size())
     throw std::invalid_argument("name is no string of this builder");
   if (event.kind > EventKind::kOther) throw std::invalid_argument("unknown event kind");
   if (event.payload >= payload_->size()) throw std::invalid_argument("payload is none of this builder");
@@ -57,6 +57,8 @@ std::uint64_t RecordingBuilder::add_event(const BuilderEvent& event, std::span<c
   const std::uint64_t payload = inputs.empty() ? event.payload : add_payload(inputs);
   if (event.correlation >= 0 && events.correlation.empty()) events.correlation.assign(events.size(), -1);
   if (event.correlation >= 0 || !events.correlation.empty()) events.correlation.push_back(event.correlation);
+  if (event.error != 0 && events.error.empty()) events.error.assign(events.size(), 0);
+  if (event.error != 0 || !events.error.empty()) events.error.push_back(event.error);
   events.start_ns.push_back(event.start_ns);
   events.end_ns.push_back(event.end_ns);
   events.name.push_back(event.name);

@@ -26,6 +26,7 @@ struct BuilderEvent {
   std::uint32_t end_track = 0;
   std::int64_t correlation = -1;
   std::uint64_t payload = 0;  // from add_payload
+  std::uint32_t error = 0;    // from add_string: type of the exception that ended it, 0 = none
 };
 
 // Every add_... throws std::invalid_argument for what a Recording cannot hold, and leaves the builder as

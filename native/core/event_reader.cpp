@@ -158,10 +158,17 @@ void EventReader::reserve(std::uint64_t rows) {
 
 std::vector<std::uint64_t> EventReader::finish(std::int64_t last_ns) {
   for (const std::uint64_t row : open_rows_) events_.end_ns[row] = std::max(events_.start_ns[row], last_ns);
+  if (!events_.error.empty()) events_.error.resize(events_.size());
   std::vector<std::uint64_t> new_rows = order_rows(events_);
   // What a device reports comes when it comes, on top of what its threads recorded.
   if (!new_rows.empty() && !has_device_events_) problems_.add(ReadProblem::kRowsOutOfOrder);
   return new_rows;
+}
+
+void EventReader::add_error(std::uint32_t error) {
+  if (error == 0) return;
+  events_.error.resize(events_.size());
+  events_.error.push_back(strings_.find(error, problems_));
 }
 
 void EventReader::read_op(const OpRecord& op, std::uint32_t track) {
@@ -170,6 +177,7 @@ void EventReader::read_op(const OpRecord& op, std::uint32_t track) {
     op_rows_.emplace_back(static_cast<std::uint32_t>(offset / kPayloadAlignBytes), events_.size());
   }
   const std::uint64_t end_ticks = op.end_ticks.load(std::memory_order_acquire);
+  add_error(op.error);
   std::uint16_t flags = op.flags.load(std::memory_order_relaxed);
   const std::int64_t start_ns = times_.unix_ns(op.start_ticks);
   std::int64_t end_ns = start_ns;
@@ -220,6 +228,7 @@ void EventReader::read_saved(const EventRecord& event) {
     events_.correlation.resize(events_.size(), -1);
     events_.correlation.push_back(event.correlation);
   }
+  add_error(event.error);
   const std::int64_t start_ns = times_.in_range(event.start_ns);
   events_.start_ns.push_back(start_ns);
   events_.end_ns.push_back(times_.no_earlier(times_.in_range(event.end_ns), start_ns));

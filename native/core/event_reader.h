@@ -81,6 +81,8 @@ class EventReader {
   void read_op(const OpRecord& op, std::uint32_t track);
   void read_frame(const FrameSlice& frame, std::uint32_t track);
   void reserve(std::uint64_t rows);
+  // Of the row that is added next; `error` as in OpRecord.
+  void add_error(std::uint32_t error);
   void read_saved(const EventRecord& event);
   [[nodiscard]] std::uint8_t known_kind(std::uint8_t kind) noexcept;
 

@@ -162,7 +162,7 @@ struct OpRecord {
   std::uint32_t forward_thread;  // RecordFunction::forwardThreadId(), 0 = none
   std::uint32_t end_thread;      // ordinal, set with kFlagOtherThread
   std::uint32_t payload;         // file offset / kPayloadAlignBytes, 0 = none
-  std::uint32_t reserved;
+  std::uint32_t error;           // string id: type of the exception that ended it, 0 = none
 };
 static_assert(sizeof(OpRecord) == 48);
 
@@ -236,7 +236,8 @@ struct EventRecord {
   std::int64_t correlation;
   std::uint32_t end_track;
   std::uint32_t payload;
-  std::uint64_t reserved;
+  std::uint32_t error;  // as OpRecord::error
+  std::uint32_t reserved;
 };
 static_assert(sizeof(EventRecord) == 64);
 

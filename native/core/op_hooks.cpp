@@ -247,6 +247,21 @@ void begin_event(std::uint32_t slot, const EventStart& event) noexcept {
 
 void end_event(std::uint32_t slot, const void* key) noexcept { op_end(slot, key, 0); }
 
+void fail_event(std::uint32_t slot, const void* key, const char* error_type) noexcept {
+  hook(
+      slot,
+      [&](ThreadState& thread, ActiveRecording& recording) noexcept {
+        ThreadBuffer* buffer = thread.buffers[slot].load(std::memory_order_relaxed);
+        if (buffer == nullptr || buffer->recording() != &recording) {
+          return;
+        }
+        if (OpRecord* record = buffer->open_ops().find(key); record != nullptr) {
+          buffer->fail_event(*record, error_type);
+        }
+      },
+      [](const ThreadState&) noexcept {});
+}
+
 std::uint32_t current_thread_ordinal(std::uint32_t slot, ActiveRecording& recording) noexcept {
   ThreadState* thread = current_thread != nullptr ? current_thread : attach(slot);
   if (thread == nullptr) {

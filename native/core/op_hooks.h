@@ -16,6 +16,10 @@ const torchprof_core_table& core_table() noexcept;
 // of the table, and an end is matched in the same way: by its key, which no other open event may have.
 void begin_event(std::uint32_t slot, const EventStart& event) noexcept;
 void end_event(std::uint32_t slot, const void* key) noexcept;
+// An exception of this type is what ends the event, which `end_event` does then. `error_type` is
+// NUL-terminated and needs to live only for the call. Not kept of an event that ends on another thread than
+// it began on.
+void fail_event(std::uint32_t slot, const void* key, const char* error_type) noexcept;
 
 // The calling thread's ordinal in a recording, its track made if need be; 0 when it has none.
 std::uint32_t current_thread_ordinal(std::uint32_t slot, ActiveRecording& recording) noexcept;

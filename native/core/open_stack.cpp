@@ -45,22 +45,35 @@ void OpenStack::pop_tombstones() noexcept {
   }
 }
 
-OpRecord* OpenStack::take(const void* key) noexcept {
+OpenStack::OpenOp* OpenStack::place_of(const void* key) noexcept {
   pop_tombstones();
   OpenOp* op = top_;
   for (Segment* segment = segment_; segment != nullptr;) {
     for (; op != segment->ops.data(); --op) {
       if (op->key.load(std::memory_order_relaxed) == key) {
-        OpRecord* record = op->record;
-        op->key.store(tombstone(), std::memory_order_relaxed);
-        pop_tombstones();
-        return record;
+        return op;
       }
     }
     segment = segment->previous;
     op = segment == nullptr ? nullptr : &segment->ops.back();
   }
   return nullptr;
+}
+
+OpRecord* OpenStack::find(const void* key) noexcept {
+  const OpenOp* op = place_of(key);
+  return op != nullptr ? op->record : nullptr;
+}
+
+OpRecord* OpenStack::take(const void* key) noexcept {
+  OpenOp* op = place_of(key);
+  if (op == nullptr) {
+    return nullptr;
+  }
+  OpRecord* record = op->record;
+  op->key.store(tombstone(), std::memory_order_relaxed);
+  pop_tombstones();
+  return record;
 }
 
 OpRecord* OpenStack::claim(const void* key) noexcept {

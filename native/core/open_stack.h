@@ -54,6 +54,8 @@ class OpenStack {
 
   // Ends an op of the owner that need not be the innermost; nullptr when it is not here.
   OpRecord* take(const void* key) noexcept;
+  // The record of an op of the owner that goes on, whether innermost or not; nullptr when it is not here.
+  [[nodiscard]] OpRecord* find(const void* key) noexcept;
   // Ends an op of the owner for another thread. Under the lock.
   OpRecord* claim(const void* key) noexcept;
 
@@ -97,6 +99,7 @@ class OpenStack {
   static const void* tombstone() noexcept { return &tombstone_mark; }
   static const void* segment_start() noexcept { return &segment_start_mark; }
 
+  OpenOp* place_of(const void* key) noexcept;
   bool enter_next_segment() noexcept;
   void leave_empty_segments() noexcept;
   void pop_tombstones() noexcept;

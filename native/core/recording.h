@@ -56,6 +56,8 @@ struct EventTable {
   std::vector<std::uint32_t> end_track;       // meaningful with kFlagOtherThread
   std::vector<std::uint64_t> payload;         // offset into Recording::payload(), 0 = none
   std::vector<std::int64_t> correlation;      // empty when no event has one; else -1 = none
+  // StringPool id of the type of the exception that ended it; empty when none ended any, else 0 = none.
+  std::vector<std::uint32_t> error;
 
   [[nodiscard]] std::size_t size() const noexcept { return start_ns.size(); }
 };

@@ -49,6 +49,7 @@ std::vector<std::uint64_t> order_rows(EventTable& events) {
   gather(events.end_track, old_rows);
   gather(events.payload, old_rows);
   gather(events.correlation, old_rows);
+  gather(events.error, old_rows);
 
   std::vector<std::uint64_t> new_rows(old_rows.size());
   for (std::uint64_t row = 0; row < old_rows.size(); ++row) new_rows[old_rows[row]] = row;

@@ -44,6 +44,11 @@ class alignas(64) ThreadBuffer {
   // Gives unused memory back and belongs to no recording any more. Open ops must have been drained.
   void unbind() noexcept;
 
+  // Notes on one of its open events that an exception of this type ends it.
+  void fail_event(OpRecord& record, const char* error_type) noexcept {
+    record.error = names_.find(error_type, "", recording_->strings()).id;
+  }
+
   // A committed record of an op that begins now, or the discard record when it had to be dropped (counted).
   OpRecord* begin_op(const torchprof_op_start& op) noexcept {
     // An event of ours may have come first, which does not know what torch calls the thread.
@@ -158,7 +163,7 @@ inline OpRecord* ThreadBuffer::write_op(std::byte* room, const torchprof_op_star
   record->forward_thread = static_cast<std::uint32_t>(op.forward_thread);
   record->end_thread = 0;
   record->payload = payload;
-  record->reserved = 0;
+  record->error = 0;
   record->start_ticks = ticks();
   ops_.commit_record(sizeof(OpRecord));
   return record;

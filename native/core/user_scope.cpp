@@ -45,6 +45,17 @@ void UserScope::report_begin(const char* name) noexcept {
   }
 }
 
+void UserScope::report_failure(const char* error_type) noexcept {
+  if (fork_generation_ != fork_generation()) {
+    return;
+  }
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+    if ((heard_by_ & (1U << slot)) != 0) {
+      fail_event(slot, this, error_type);
+    }
+  }
+}
+
 void UserScope::report_end() noexcept {
   // Whoever heard the beginning stayed in the parent of a fork.
   if (fork_generation_ == fork_generation()) {

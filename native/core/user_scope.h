@@ -27,6 +27,12 @@ class UserScope {
       report_begin(name);
     }
   }
+  // What ends it is an exception of this type, NUL-terminated. Before `end`.
+  void fail(const char* error_type) noexcept {
+    if (heard_by_ != 0) {
+      report_failure(error_type);
+    }
+  }
   void end() noexcept {
     if (heard_by_ != 0) {
       report_end();
@@ -35,6 +41,7 @@ class UserScope {
 
  private:
   void report_begin(const char* name) noexcept;
+  void report_failure(const char* error_type) noexcept;
   void report_end() noexcept;
 
   std::uint32_t heard_by_ = 0;

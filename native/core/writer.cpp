@@ -185,6 +185,7 @@ void write_events(OutputFile& file, const EventTable& events, const PayloadOffse
     record.correlation = events.correlation.empty() ? -1 : events.correlation[row];
     record.end_track = events.end_track[row];
     record.payload = offsets.by_row.empty() ? 0 : offsets.by_row[row];
+    record.error = events.error.empty() ? 0 : events.error[row];
     stream.append(bytes_of(record));
   }
   stream.flush();

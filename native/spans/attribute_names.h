@@ -13,6 +13,7 @@ inline constexpr Name kThreadName = "thread.name";
 inline constexpr Name kCodeFunctionName = "code.function.name";
 inline constexpr Name kCodeFilePath = "code.file.path";
 inline constexpr Name kCodeLineNumber = "code.line.number";
+inline constexpr Name kErrorType = "error.type";
 
 // As OpenTelemetry's eBPF instrumentation names it.
 inline constexpr Name kCudaDeviceIndex = "cuda.device.index";
@@ -80,6 +81,7 @@ inline constexpr Name kAll[] = {
     kCodeFunctionName,
     kCodeFilePath,
     kCodeLineNumber,
+    kErrorType,
     kCudaDeviceIndex,
     kCudaStreamId,
     kOriginalName,

@@ -295,6 +295,7 @@ void visit_attributes(const SpanPlan& plan, std::size_t index, Sink& sink) {
       break;
   }
   if (span.beside_step) sink.flag(attributes::kStepCrossing, true);
+  if (span.error != PlannedSpan::kNone) sink.text(attributes::kErrorType, plan.error_type(span));
   detail::visit_link_kinds(span, sink);
   if (span.work != PlannedSpan::kNone) detail::visit_work(plan, plan.work[span.work], sink);
   if (span.memory != PlannedSpan::kNone) detail::visit_memory(plan.memory[span.memory], sink);

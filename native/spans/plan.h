@@ -131,6 +131,7 @@ struct PlannedSpan {
   std::uint32_t work = kNone;      // index into SpanPlan::work
   std::uint32_t memory = kNone;    // index into SpanPlan::memory
   std::uint32_t counted = kNone;   // index into SpanPlan::counted
+  std::uint32_t error = kNone;     // index into SpanPlan::error_types
   std::uint32_t function = kNone;  // name id of the Python function that it is, or else that called it
   std::uint32_t module = kNone;    // name id of the module call that it is, or else that it is part of
   SpanType type = SpanType::kEvent;
@@ -162,6 +163,7 @@ struct SpanPlan {
   std::vector<SpanMemory> memory;
   std::vector<CountedOver> counted;
   std::vector<std::string> counter_attributes;
+  std::vector<std::string> error_types;  // clean UTF-8
   std::vector<std::string> track_names;  // clean UTF-8
   SpanNames names;
 
@@ -171,9 +173,15 @@ struct SpanPlan {
     return span.type == SpanType::kRoot ? roots[span.root].events : none;
   }
 
+  // The type of the exception that ended what the span is of; empty when none did.
+  [[nodiscard]] std::string_view error_type(const PlannedSpan& span) const noexcept {
+    return span.error == PlannedSpan::kNone ? std::string_view() : error_types[span.error];
+  }
   // Why the status of the span is an error; empty when it is unset.
   [[nodiscard]] std::string_view error(const PlannedSpan& span) const noexcept {
-    return span.memory == PlannedSpan::kNone ? std::string_view() : memory_error(memory[span.memory]);
+    const std::string_view failed =
+        span.memory == PlannedSpan::kNone ? std::string_view() : memory_error(memory[span.memory]);
+    return failed.empty() ? error_type(span) : failed;
   }
 
   [[nodiscard]] SpanId parent_id(const PlannedSpan& span) const noexcept {

@@ -13,6 +13,8 @@ namespace {
 // SDKs allow a span 128 links by default; readers expect no more.
 constexpr std::uint32_t kMaxLinks = 128;
 constexpr std::size_t kMaxCorrelationIds = 32;
+// Types are attributes to search and to group by, as names are.
+constexpr std::size_t kMaxErrorTypeBytes = 255;
 
 SpanName lane_name(const Track& track) {
   const std::string stream = "stream " + std::to_string(track.thread_id);
@@ -52,6 +54,7 @@ void PlanBuilder::build() {
   plan_.folded.clear();
   plan_.work.clear();
   plan_.counted.clear();
+  plan_.error_types.clear();
   plan_.stats.assign(plan_.roots.size(), {});
   for (std::uint32_t root = 0; root < plan_.roots.size(); ++root) {
     if ((plan_.roots[root].trace_flags & 1) != 0) add_trace(root);
@@ -168,6 +171,15 @@ void PlanBuilder::add_event(std::uint32_t row) {
   span.function = function_of(row);
   if (has_modules_) span.module = module_of(row);
   span.beside_step = in_.placement.beside_step[row] != 0;
+  add_error(span, row);
+}
+
+void PlanBuilder::add_error(PlannedSpan& span, std::uint32_t row) {
+  const EventTable& events = in_.recording.events;
+  if (events.error.empty() || events.error[row] == 0) return;
+  span.error = static_cast<std::uint32_t>(plan_.error_types.size());
+  const std::string type = clean_utf8(in_.recording.strings.name(events.error[row]));
+  plan_.error_types.emplace_back(cut_to_bytes(type, kMaxErrorTypeBytes));
 }
 
 std::uint32_t PlanBuilder::function_of(std::uint32_t row) const noexcept {
@@ -201,6 +213,7 @@ void PlanBuilder::fold_event(std::uint32_t row) {
   span_of_[row] = target;
   if (in_.placement.is_root[row] != 0) {
     plan_.spans[target].self_ns = in_.tree.self_ns[row];
+    add_error(plan_.spans[target], row);
     return;
   }
   const bool on_device = in_.placement.on_device[row] != 0;

@@ -41,6 +41,8 @@ class PlanBuilder {
   void add_trace(std::uint32_t root);
   void add_event(std::uint32_t row);
   void fold_event(std::uint32_t row);
+  // The exception that ended an event, on the span that it is.
+  void add_error(PlannedSpan& span, std::uint32_t row);
   void name_folded();
   void add_launched_work();
   void add_counted();

@@ -29,7 +29,8 @@ Recording source() {
                                            .name = builder.add_string("op", track == 0 ? "a" : "b"),
                                            .track = track,
                                            .correlation = 100 + start_ns,
-                                           .payload = inputs}));
+                                           .payload = inputs,
+                                           .error = start_ns == 10 ? 0 : builder.add_string("KeyError")}));
     }
   }
   DeviceRecord device{};
@@ -69,6 +70,9 @@ TEST_CASE("kept events bring inputs, tables and the links between them") {
   CHECK(to.strings.name(to.events.name[0]) == "op");
   CHECK(to.strings.overload(to.events.name[0]) == "a");
   CHECK(to.strings.overload(to.events.name[1]) == "b");
+  REQUIRE(to.events.error.size() == 3);
+  CHECK(to.strings.name(to.events.error[0]) == "KeyError");
+  CHECK(to.events.error[1] == 0);
   CHECK(to.events.payload[0] == to.events.payload[2]);  // still shared
   const auto inputs = encoded_inputs(to, 0);
   CHECK(std::vector<std::uint8_t>(inputs.begin(), inputs.end()) == kInputs);

@@ -71,6 +71,52 @@ TEST_CASE("a scope is a user scope to the captures that listen when it begins, a
   CHECK(read(does_not).events.size() == 0);
 }
 
+TEST_CASE(
+    "a scope that fails says with what, wherever it is on the stack; one that ends elsewhere does not") {
+  Capture capture("", kCapBytes);
+  const std::uint32_t slot = start(capture);
+  {
+    const Listening listening(slot);
+    UserScope outer;
+    UserScope inner;
+    UserScope elsewhere;
+    outer.begin("outer");
+    inner.begin("inner");
+    elsewhere.begin("elsewhere");
+    outer.fail("ValueError");  // not the innermost
+    outer.end();
+    std::thread([&elsewhere] {
+      elsewhere.fail("KeyError");
+      elsewhere.end();
+    }).join();
+    inner.fail("ValueError");
+    inner.fail("torch.OutOfMemoryError");
+    inner.end();
+    inner.fail("RuntimeError");  // over
+  }
+  mark("unheard");
+  capture.stop();
+
+  const Recording recording = read(capture);
+  REQUIRE(recording.events.error.size() == 3);
+  const auto error_of = [&recording](const char* name) {
+    return recording.strings.name(recording.events.error[only_row(recording, name)]);
+  };
+  CHECK(error_of("outer") == "ValueError");
+  CHECK(error_of("inner") == "torch.OutOfMemoryError");
+  CHECK(error_of("elsewhere") == "");
+  CHECK(all_drops(capture) == 0);
+}
+
+TEST_CASE("without a failed scope there is no column of errors") {
+  Capture capture("", kCapBytes);
+  const std::uint32_t slot = start(capture);
+  const Listening listening(slot);
+  mark("well");
+  capture.stop();
+  CHECK(read(capture).events.error.empty());
+}
+
 TEST_CASE("a scope ends for those who heard its beginning, whoever listens by then") {
   Capture first("", kCapBytes);
   const std::uint32_t slot = start(first);

@@ -32,6 +32,7 @@ THREAD_NAME = "thread.name"
 CODE_FUNCTION_NAME = "code.function.name"
 CODE_FILE_PATH = "code.file.path"
 CODE_LINE_NUMBER = "code.line.number"
+ERROR_TYPE = "error.type"
 CUDA_DEVICE_INDEX = "cuda.device.index"
 CUDA_STREAM_ID = "cuda.stream.id"
 ORIGINAL_NAME = "torch.original_name"
@@ -134,6 +135,15 @@ SPAN_ATTRIBUTES = (
         "",
         _FUNCTIONS,
         "The first line of its definition (OpenTelemetry's attribute).",
+    ),
+    Attribute(
+        ERROR_TYPE,
+        "string",
+        "",
+        "user spans, batches, module calls that raised",
+        "The type of the exception, as `ValueError` (OpenTelemetry's attribute); the status of the span is "
+        "an error. Its message is not there, as it may hold anything. No error is what is no `Exception`, as "
+        "an interruption or a cancellation, and the end of an iterator.",
     ),
     Attribute(
         CUDA_DEVICE_INDEX, "int", "", f"lanes, {_DEVICE}", "As OpenTelemetry's eBPF instrumentation has it."
@@ -405,7 +415,8 @@ _INTRODUCTION = f"""\
 <!-- Made from src/otel_torchprof/semconv.py by `python -m otel_torchprof.semconv`: change that. -->
 
 The spans that otel-torchprof sends, and their attributes. All spans are of kind INTERNAL with
-status unset; names have at most 255 characters, text values at most 2,047 bytes. The schema URL is
+status unset, but for those that raised or ran out of memory; names have at most 255 characters,
+text values at most 2,047 bytes. The schema URL is
 `{SCHEMA_URL}`.
 
 Back ends do not join over links, and some drop the attributes of links. So what a link says also

@@ -1,10 +1,12 @@
 #include "sources/modules/module_calls.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/op_hooks.h"
 #include "core/thread_state.h"
+#include "sources/python/error_type.h"
 
 namespace torchprof {
 namespace {
@@ -117,11 +119,24 @@ bool ModuleCalls::begin(PyObject* module) noexcept {
   }
 }
 
+ModuleCalls::OpenCalls::reverse_iterator ModuleCalls::find_open(OpenCalls& open, PyObject* module) noexcept {
+  return std::find_if(open.rbegin(), open.rend(),
+                      [module](const OpenCall& call) { return call.module == module; });
+}
+
+void ModuleCalls::fail(PyObject* module, PyObject* error_type) noexcept {
+  const std::string error = torchprof::error_type(error_type);
+  OpenCalls& open = this_thread().open;
+  const auto call = find_open(open, module);
+  if (error.empty() || call == open.rend()) return;
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+    if ((call->slots & (1U << slot)) != 0) fail_event(slot, &*call, error.c_str());
+  }
+}
+
 void ModuleCalls::end(PyObject* module) noexcept {
-  std::deque<OpenCall>& open = this_thread().open;
-  // Nearly always the innermost; green threads may leave calls in any order.
-  const auto call = std::find_if(open.rbegin(), open.rend(),
-                                 [module](const OpenCall& candidate) { return candidate.module == module; });
+  OpenCalls& open = this_thread().open;
+  const auto call = find_open(open, module);
   if (call == open.rend()) return;
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
     if ((call->slots & (1U << slot)) != 0) end_event(slot, &*call);

@@ -40,6 +40,8 @@ class ModuleCalls {
 
   // False when nothing was begun; `end` must not be called then.
   bool begin(PyObject* module) noexcept;
+  // An exception of this type, of Python, is what ends the call: before `end`.
+  void fail(PyObject* module, PyObject* error_type) noexcept;
   void end(PyObject* module) noexcept;
 
  private:
@@ -50,12 +52,15 @@ class ModuleCalls {
     PyObject* module;  // nullptr once it ended, while calls above it have not
     std::uint32_t slots;
   };
+  using OpenCalls = std::deque<OpenCall>;
   struct Thread {
-    std::deque<OpenCall> open;  // outermost first; the last one has not ended
+    OpenCalls open;  // outermost first; the last one has not ended
     std::uint64_t outermost = 0;
   };
 
   static Thread& this_thread();
+  // Nearly always the innermost; green threads may leave calls in any order.
+  static OpenCalls::reverse_iterator find_open(OpenCalls& open, PyObject* module) noexcept;
   Nodes& siblings(const Thread& thread, PyObject* module);
   ModuleNode* find(Thread& thread, PyObject* module);
   ModuleNode* place(const Thread& thread, PyObject* module);

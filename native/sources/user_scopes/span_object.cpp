@@ -4,10 +4,12 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/user_scope.h"
+#include "sources/python/error_type.h"
 
 namespace torchprof {
 namespace {
@@ -95,28 +97,35 @@ PyObject* enter(PyObject* self, PyObject*) noexcept {
   return Py_NewRef(self);
 }
 
-void leave_one_of_many(Span& span) noexcept {
+// `error`: what it ends with, empty = no error.
+void end(Entry& entry, const std::string& error) noexcept {
+  if (!error.empty()) entry.scope.fail(error.c_str());
+  entry.scope.end();
+}
+
+void leave_one_of_many(Span& span, const std::string& error) noexcept {
   // The latest of this thread; one that was entered elsewhere and handed over, else.
   std::vector<std::unique_ptr<Entry>>& more = *span.more;
   const unsigned long thread = PyThread_get_thread_ident();
   const auto own = std::find_if(more.rbegin(), more.rend(),
                                 [thread](const auto& entry) { return entry->thread == thread; });
   if (own == more.rend() && span.is_entered && span.first.thread == thread) {
-    span.first.scope.end();
+    end(span.first, error);
     span.is_entered = false;
     return;
   }
   const auto left = own != more.rend() ? std::prev(own.base()) : std::prev(more.end());
-  (*left)->scope.end();
+  end(**left, error);
   more.erase(left);
 }
 
-PyObject* leave(PyObject* self, PyObject* const*, Py_ssize_t) noexcept {
+PyObject* leave(PyObject* self, PyObject* const* arguments, Py_ssize_t count) noexcept {
   Span& span = *of(self);
+  const std::string error = count > 0 ? error_type(arguments[0]) : std::string();
   if (span.more != nullptr && !span.more->empty()) {
-    leave_one_of_many(span);
+    leave_one_of_many(span, error);
   } else if (span.is_entered) {
-    span.first.scope.end();
+    end(span.first, error);
     span.is_entered = false;
   }
   Py_RETURN_NONE;
@@ -154,7 +163,7 @@ void* slot_of(Function function) noexcept {
 PyMethodDef span_methods[] = {
     {"__enter__", enter, METH_NOARGS, "Begins the scope."},
     {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(leave)), METH_FASTCALL,
-     "Ends the scope; exceptions pass."},
+     "Ends the scope, as a failed one with an error; exceptions pass."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -51,6 +51,8 @@ class Recording:
     @property
     def correlation(self) -> npt.NDArray[np.int64]: ...
     @property
+    def error(self) -> npt.NDArray[np.uint32]: ...
+    @property
     def link_from(self) -> npt.NDArray[np.uint64]: ...
     @property
     def link_to(self) -> npt.NDArray[np.uint64]: ...
@@ -166,6 +168,7 @@ class RecordingBuilder:
         forward_thread: int,
         end_track: int,
         correlation: int,
+        error: int,
         inputs: bytes,
     ) -> int: ...
     def add_events(
@@ -182,6 +185,7 @@ class RecordingBuilder:
         end_track: npt.NDArray[np.uint32] | None = None,
         correlation: npt.NDArray[np.int64] | None = None,
         payload: npt.NDArray[np.uint64] | None = None,
+        error: npt.NDArray[np.uint32] | None = None,
     ) -> None: ...
     # `keep`: 0 or 1 for each event; `track_of`: a track of this builder, or NO_TRACK, for each track.
     def add_events_of(
@@ -472,6 +476,16 @@ class Capture:
             ValueError: there is no such kind.
         """
 
+    def start_device_events(self, events: int) -> None:
+        """Times ops from now on by events in a device's streams, once in a capture; as start_device().
+
+        Args:
+            events: address of a torchprof_device_events that lives as long as the process.
+
+        Raises:
+            RuntimeError: the device takes none, or another capture has it; one line with the way out.
+        """
+
     def stop_device(self) -> None:
         """What the device has finished is recorded then; idempotent, as stop() does it too. Takes two seconds
         at most. Who wants the work that still runs waits for the device first."""
@@ -541,6 +555,9 @@ def forget_modules() -> None:
 
 def begin_module(module: object) -> bool:
     """Begins a call; False when nothing was recorded, and nothing is to be ended."""
+
+def fail_module(module: object, error_type: type[BaseException]) -> None:
+    """Notes that the innermost open call of a module on the calling thread is ended by an exception."""
 
 def end_module(module: object) -> None:
     """Ends the innermost open call of a module on the calling thread."""

@@ -24,6 +24,7 @@ _BLANKS = {
     "end_track": 0,
     "correlation": -1,
     "payload": 0,
+    "error": 0,
 }
 
 
@@ -46,6 +47,7 @@ class EventDraft:
         self.end_track = array("I")
         self.correlation = array("q")
         self.payload = array("Q")
+        self.error = array("I")
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -64,6 +66,7 @@ class EventDraft:
         end_track: int = 0,
         correlation: int = -1,
         payload: int = 0,
+        error: int = 0,
     ) -> int:
         """Adds one event; see `RecordingBuilder.add_event`."""
         self.start_ns.append(start_ns)
@@ -78,6 +81,7 @@ class EventDraft:
         self.end_track.append(end_track)
         self.correlation.append(correlation)
         self.payload.append(payload)
+        self.error.append(error)
         return len(self.start_ns) - 1
 
     def add_block(self, columns: Mapping[str, npt.NDArray[np.int64]]) -> int:
@@ -115,4 +119,5 @@ class EventDraft:
             end_track=self.column("end_track"),
             correlation=self.column("correlation"),
             payload=self.column("payload"),
+            error=self.column("error"),
         )

@@ -77,11 +77,13 @@ class RecordingBuilder:
         forward_thread: int = 0,
         end_track: int = 0,
         correlation: int = -1,
+        error: str = "",
         inputs: bytes = b"",
     ) -> int:
         """Adds one event and returns its number, which `add_link` takes.
 
         Args:
+            error: the type of the exception that ended it.
             inputs: encoded as docs/recording-format.md describes, without the length in front.
         """
         return self._native.add_event(
@@ -96,6 +98,7 @@ class RecordingBuilder:
             forward_thread,
             end_track,
             correlation,
+            self.add_name(error),
             inputs,
         )
 
@@ -114,8 +117,9 @@ class RecordingBuilder:
         end_track: npt.ArrayLike | None = None,
         correlation: npt.ArrayLike | None = None,
         payload: npt.ArrayLike | None = None,
+        error: npt.ArrayLike | None = None,
     ) -> None:
-        """Adds many events from columns of one length; `name` holds ids from `add_name`.
+        """Adds many events from columns of one length; `name` and `error` hold ids from `add_name`.
 
         Events before the first one that a recording cannot hold are added. `payload` holds what
         `add_payload` returned, 0 = none.
@@ -133,6 +137,7 @@ class RecordingBuilder:
             None if end_track is None else np.ascontiguousarray(end_track, dtype=np.uint32),
             None if correlation is None else np.ascontiguousarray(correlation, dtype=np.int64),
             None if payload is None else np.ascontiguousarray(payload, dtype=np.uint64),
+            None if error is None else np.ascontiguousarray(error, dtype=np.uint32),
         )
 
     def add_events_of(self, source: Recording, keep: npt.ArrayLike, tracks: Mapping[int, int]) -> None:

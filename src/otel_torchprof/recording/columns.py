@@ -74,6 +74,11 @@ class EventColumns:
         """Id that a launching call and its device work share, -1 = none; empty when no event has one."""
         return self._native.correlation
 
+    @cached_property
+    def error(self) -> npt.NDArray[np.uint32]:
+        """Name id of the type of the exception that ended it, 0 = none; empty when none ended any."""
+        return self._native.error
+
 
 class LinkColumns:
     """Links that were recorded as such, one row a link."""

@@ -90,7 +90,7 @@ class Batch:
             detach(self._token)
         if self._call is None:
             return
-        self._scope.__exit__(None, None, None)
+        self._scope.__exit__(kind, error, traceback)
         ended = EndedBatch(
             requests=self._requests,
             shares=self._shares,

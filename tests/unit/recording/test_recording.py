@@ -73,6 +73,17 @@ def test_correlation_is_minus_one_for_events_without_one() -> None:
     assert builder.finish().events.correlation.tolist() == [-1, 7, -1]
 
 
+def test_errors_follow_their_events_when_rows_are_sorted_and_are_no_column_without_any() -> None:
+    builder = RecordingBuilder()
+    builder.add_track()
+    builder.add_event("late", 9, 10)
+    builder.add_event("bad", 1, 2, error="KeyError")
+    builder.add_event("later", 19, 20)
+    recording = builder.finish()
+    assert [recording.name(int(error)) for error in recording.events.error] == ["KeyError", "", ""]
+    assert not len(Recording.empty().events.error)
+
+
 def test_equal_names_share_an_id_unless_their_overloads_differ() -> None:
     builder = RecordingBuilder()
     add = builder.add_name("aten::add", "Tensor")

@@ -190,6 +190,24 @@ def test_flags_become_attributes(flags: EventFlags, attributes: dict[str, object
     assert span.attributes["torch.op.overload"] == "out"
 
 
+def test_what_an_exception_ended_is_an_error() -> None:
+    builder = builder_with_threads()
+    builder.add_event("load", 0, 10, kind=EventKind.USER, scope=7, error="shop.data.NoSuchFile")
+    builder.add_event("op", 20, 30)
+    builder.add_event("odd", 40, 50, error="\x00" + "x" * 300)
+    spans = by_name(builder.finish())
+    found = {name: (span.error, span.attributes.get("error.type")) for name, span in spans.items()}
+    odd = "\\x00" + "x" * 251
+    assert (
+        found.items()
+        >= {
+            "load": ("shop.data.NoSuchFile", "shop.data.NoSuchFile"),
+            "op": (None, None),
+            "odd": (odd, odd),
+        }.items()
+    )
+
+
 def inputs_of(encoded: bytes) -> dict[str, object]:
     builder = RecordingBuilder()
     builder.add_track()

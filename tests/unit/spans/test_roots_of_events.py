@@ -60,6 +60,15 @@ def test_an_event_that_is_the_root_is_one_span(builder: RecordingBuilder) -> Non
     assert spans["aten::mm"].parent_span_id == 0x2
 
 
+def test_an_event_that_is_the_root_fails_as_one_span(builder: RecordingBuilder) -> None:
+    builder.add_event("batch", 50, 800, kind=EventKind.USER, error="KeyError")
+    recording = builder.finish()
+    root = Root(BATCH, 0x2, 50, 800, name="torch.batch", rows=(row_of(recording, "batch"),))
+    spans = spans_of(recording, root)
+    assert {name: span.error for name, span in spans.items() if span.error} == {"torch.batch": "KeyError"}
+    assert spans["torch.batch"].attributes["error.type"] == "KeyError"
+
+
 def test_another_trace_inside_an_event_stands_apart(builder: RecordingBuilder) -> None:
     """A scope that stays open while its task waits has the calls of other tasks inside."""
     builder.add_event("scope", 50, 800, kind=EventKind.USER)

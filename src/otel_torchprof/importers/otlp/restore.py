@@ -29,6 +29,7 @@ from otel_torchprof.recording import (
 _MAX_TIME_NS = (1 << 62) - 1
 _INT32 = (1 << 31) - 1
 _UINT32 = (1 << 32) - 1
+_MAX_ERROR_CHARACTERS = 256
 _DAY_NS = 86_400_000_000_000
 _STEP_SPAN_NAME = "torch.step"
 _CAPTURE_SPAN_NAME = "torch.capture"
@@ -171,6 +172,7 @@ class SpanRestorer:
             end_track,
             _correlation(attributes),
             self._builder.add_payload(inputs) if inputs else 0,
+            self._error(attributes),
         )
         self._rows[span.trace_id + span.span_id] = row
         if semconv.CUDA_STREAM_ID in attributes:
@@ -225,6 +227,10 @@ class SpanRestorer:
             and draft.sequence[row] == draft.sequence[forward]
             and draft.forward_thread[row] == thread != 0
         )
+
+    def _error(self, attributes: Attributes) -> int:
+        error = attributes.get(semconv.ERROR_TYPE)
+        return self._builder.add_name(error[:_MAX_ERROR_CHARACTERS]) if isinstance(error, str) else 0
 
     def _name(self, name: Any, attributes: Attributes) -> int:
         text, overload = str(name), _overload(attributes)
