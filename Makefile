@@ -79,6 +79,16 @@ $(QUERY_PARSERS): tests/query_parsers/package.json
 	    || echo 'make: npm could not install them: the tests that need them will say so' >&2; \
 	fi
 
+# Tools that wrap much of what a program uses, each in a folder of its own: only the tests beside them have them. Which
+# instrumentations there are for the packages of this environment is theirs to say.
+OTHER_TOOLS := $(VENV)/beside
+$(OTHER_TOOLS): $(VENV)/.package
+	$(SAY) "Installing ddtrace and the instrumentations of opentelemetry-python-contrib"
+	@rm -rf $@ $@.new && { $(PIP) install --no-deps --target $@.new/ddtrace ddtrace bytecode envier \
+	  && $(BIN)/opentelemetry-bootstrap -a requirements | sed 's/==.*//' | sort -u \
+	    | xargs $(PIP) install --no-deps --target $@.new/contrib opentelemetry-util-http \
+	  && mv $@.new $@ || echo 'make: they could not be installed: the tests beside them will say so' >&2; }
+
 # --- what people run --------------------------------------------------------------------------------------
 
 # No server: spans go to a file. Two steps are passed over, three are recorded, into one recording.
@@ -101,7 +111,7 @@ demo: setup
 	$(SAY) "Next: $(BIN)/otel-torchprof info out/demo.tprof, and $(BIN)/otel-torchprof patterns out/demo.tprof"
 	$(SAY) "As a page: $(BIN)/otel-torchprof report out/demo.tprof -o out/demo.html"
 
-test: setup $(QUERY_PARSERS)
+test: setup $(QUERY_PARSERS) $(OTHER_TOOLS)
 	$(SAY) "Running the tests"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

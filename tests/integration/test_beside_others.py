@@ -97,3 +97,40 @@ def test_py_spy(loss: str, tmp_path: Path) -> None:
     assert "otel" not in said
     check_what_we_found(sink)
     assert "trainings.py" in stacks.read_text()
+
+
+def installed_beside(name: str) -> Path:
+    """The folder of a tool that no other test has on its path."""
+    folder = Path(sys.prefix) / "beside" / name
+    if not folder.is_dir():
+        skip_or_fail(f"{name} is not installed: make test installs it")
+    return folder
+
+
+def test_all_instrumentations_of_opentelemetry(loss: str, tmp_path: Path) -> None:
+    contrib = installed_beside("contrib")
+    assert len(list(contrib.glob("opentelemetry_instrumentation_*.dist-info"))) > 10
+    with OtlpHttpSink() as sink:
+        output, said = run_once([script("opentelemetry-instrument")], sink, tmp_path, PYTHONPATH=str(contrib))
+        names = sink.span_names
+    assert loss in output.splitlines()
+    assert said == ""
+    check_what_we_found(sink)
+    assert not [name for name in names if name.startswith("POST")]  # what sends is not traced
+
+
+def test_ddtrace(loss: str, tmp_path: Path) -> None:
+    folder = installed_beside("ddtrace")
+    command = [script("opentelemetry-instrument"), sys.executable, str(folder / "bin" / "ddtrace-run")]
+    environ = {
+        "PYTHONPATH": str(folder),
+        "DD_TRACE_AGENT_URL": "http://127.0.0.1:9",  # there is none
+        "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false",
+        "DD_REMOTE_CONFIGURATION_ENABLED": "false",
+        "DD_TRACE_STARTUP_LOGS": "false",
+    }
+    with OtlpHttpSink() as sink:
+        output, said = run_once(command, sink, tmp_path, **environ)
+    assert loss in output.splitlines()
+    assert "torchprof" not in said
+    check_what_we_found(sink)
