@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 
 from otel_torchprof.profiler import ProfilerActivity, profile, record_function
 from otel_torchprof.profiling.event_list import EventList
+from otel_torchprof.profiling.event_names import python_name
 from otel_torchprof.profiling.function_event import FunctionEvent
 from otel_torchprof.profiling.function_event_avg import FunctionEventAvg
 from otel_torchprof.profiling.table import look_through
@@ -198,9 +200,28 @@ def test_stacks_are_those_of_python_innermost_first() -> None:
         "test_stacks_are_those_of_python_innermost_first",
     ]
     assert re.search(r"test_profiler_api_tables\.py\(\d+\): make_cosine$", event.stack[0])
+    assert not any(line.startswith("/") for line in event.stack[:2])
     average = next(a for a in prof.key_averages(group_by_stack_n=1) if a.key == "aten::cos")
     assert average.stack == event.stack[:1]
     assert "Source Location" in columns(prof.key_averages(group_by_stack_n=1).table())
+
+
+def test_places_are_told_from_where_modules_are_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", ["/a/lib", "/a/lib/site-packages", "/a/b"])
+    assert python_name("call", "/a/lib/site-packages/torch/nn/modules/module.py:5") == (
+        "torch/nn/modules/module.py(5): call"
+    )
+    assert python_name("wait", "/a/lib/threading.py:9") == "threading.py(9): wait"
+    # A folder whose name begins alike is another one.
+    assert python_name("f", "/a/bc/train.py:7") == "/a/bc/train.py(7): f"
+    assert python_name("f", "") == "f"
+
+
+def test_stacks_are_as_short_as_those_of_torch() -> None:
+    with profile(activities=CPU, with_stack=True) as prof:
+        nn.Linear(3, 4)(torch.ones(2, 3))
+    event: Any = next(event for event in prof.events() if event.name == "aten::linear")
+    assert re.fullmatch(r"torch/nn/modules/linear\.py\(\d+\): Linear\.forward", event.stack[0])
 
 
 def make_cosine() -> None:
