@@ -103,6 +103,12 @@ def test_by_hand_a_bad_value_raises(instrumentor: TorchprofInstrumentor, setting
     assert not instrumentor.is_instrumented_by_opentelemetry
 
 
+_NO_STEP = (
+    "otel-torchprof: no step was seen: in a program that serves set OTEL_PYTHON_TORCHPROF_STEP=module, "
+    "in any other call otel_torchprof.step() where one ends"
+)
+
+
 def no_step_messages(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [
         (record.levelno, record.message) for record in caplog.records if "no step was seen" in record.message
@@ -135,8 +141,7 @@ def test_a_program_that_does_not_train_is_told_so_only_when_it_listens(
     instrumentor.instrument(span_exporter=InMemorySpanExporter())
     train(1)
     instrumentor.uninstrument()
-    message = "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends"
-    assert no_step_messages(caplog) == [(logging.INFO, message)]
+    assert no_step_messages(caplog) == [(logging.INFO, _NO_STEP)]
 
 
 def test_a_program_that_runs_ops_and_no_step_is_told_so(
@@ -145,8 +150,19 @@ def test_a_program_that_runs_ops_and_no_step_is_told_so(
     instrumentor.instrument(span_exporter=InMemorySpanExporter())
     torch.ones(2).cos()
     instrumentor.uninstrument()
-    message = "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends"
-    assert no_step_messages(caplog) == [(logging.WARNING, message)]
+    assert no_step_messages(caplog) == [(logging.WARNING, _NO_STEP)]
+
+
+def test_a_program_that_answers_batches_misses_no_step(
+    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporter = InMemorySpanExporter()
+    instrumentor.instrument(schedule="active=1", span_exporter=exporter)
+    with otel_torchprof.batch([]):
+        torch.ones(2).cos()
+    instrumentor.uninstrument()
+    assert "torch.batch" in {span.name for span in exporter.get_finished_spans()}
+    assert no_step_messages(caplog) == []
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import torch
+from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from otel_torchprof import batch
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.live import missing_steps
 from tests.support.metric_families import KeepingExporter
@@ -25,6 +28,7 @@ def lines_of(
     caplog: pytest.LogCaptureFixture,
     *,
     trains: bool = False,
+    serves: bool = False,
     **options: Any,
 ) -> list[str]:
     """What is said of steps while a model is called."""
@@ -39,7 +43,8 @@ def lines_of(
     model = Repeated()
     with caplog.at_level(logging.WARNING, "otel_torchprof"):
         for _ in range(6):
-            loss = model(1).sum()
+            with batch([trace.INVALID_SPAN]) if serves else nullcontext():
+                loss = model(1).sum()
             if trains:
                 loss.backward()
             runtime.check()  # as every second
@@ -55,15 +60,15 @@ def test_a_server_without_steps_is_told_once(
 
 
 @pytest.mark.parametrize(
-    ("options", "trains"),
-    [({"step": "module"}, False), ({"mode": "metrics"}, False), ({}, True)],
-    ids=["its calls are recorded", "no spans are wanted", "its first step lasts"],
+    ("options", "does"),
+    [({"step": "module"}, {}), ({"mode": "metrics"}, {}), ({}, {"trains": True}), ({}, {"serves": True})],
+    ids=["its calls are recorded", "no spans are wanted", "its first step lasts", "its batches are recorded"],
 )
 def test_who_misses_no_steps_is_not_told(
     options: dict[str, Any],
-    trains: bool,
+    does: dict[str, bool],
     instrumentor: TorchprofInstrumentor,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with torch.set_grad_enabled(trains):
-        assert lines_of(instrumentor, caplog, trains=trains, **options) == []
+    with torch.set_grad_enabled(does.get("trains", False)):
+        assert lines_of(instrumentor, caplog, **does, **options) == []

@@ -21,7 +21,7 @@ FILES = sorted(path for path in DATA.rglob("*") if path.is_file() and path.suffi
 KINETO = [path for path in FILES if path.parent.name == "kineto" and "execution_trace" not in path.name]
 NO_TRACES = {
     "profile.otlp": "neither a recording nor a trace",
-    "simple_add_execution_trace.json.gz": "is an execution trace of torch's ExecutionTraceObserver, which holds",
+    "simple_add_execution_trace.json.gz": "is an execution trace of torch's ExecutionTraceObserver",
     "events.json": "no trace in it",
     "logs.json": "no trace in it",
     "metrics.json": "no trace in it",

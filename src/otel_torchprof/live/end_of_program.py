@@ -12,10 +12,20 @@ _logger = logging.getLogger(__name__)
 def say_that_no_step_ended(settings: Settings, *, ran_ops: bool) -> None:
     """A program that was to call step(), or ran ops, may miss something; any other may just import torch."""
     is_explicit = settings.step is StepRule.EXPLICIT
+    if is_explicit:
+        way_out = (
+            "call otel_torchprof.step() where one ends, "
+            "which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program"
+        )
+    else:
+        way_out = (
+            "in a program that serves set OTEL_PYTHON_TORCHPROF_STEP=module, in any other call "
+            "otel_torchprof.step() where one ends"
+        )
     _logger.log(
         logging.WARNING if is_explicit or ran_ops else logging.INFO,
-        "otel-torchprof: no step was seen: call otel_torchprof.step() where one ends%s",
-        ", which OTEL_PYTHON_TORCHPROF_STEP=explicit leaves to the program" if is_explicit else "",
+        "otel-torchprof: no step was seen: %s",
+        way_out,
     )
 
 

@@ -95,6 +95,7 @@ class Runtime:
         self._cancel_import: Callable[[], None] | None = None
         self._first_step: int | None = None
         self._has_stepped = False
+        self._has_served = False  # batches, which are in the place of steps
         self._shut_down = False
         self._records = False
         self._counts = False
@@ -201,6 +202,7 @@ class Runtime:
 
     def batch(self, requests: Iterable[Any], weights: Sequence[float]) -> AbstractContextManager[None]:
         """What `otel_torchprof.batch` returns."""
+        self._has_served = True
         if self._records:
             # Where there are steps, what the batch runs is in their recordings: it must not be sent twice.
             recorder = self._step_calls if self._has_stepped else self._calls
@@ -242,7 +244,7 @@ class Runtime:
         self._lock = threading.RLock()
         if not self._shut_down:
             self._first_step = None
-            self._has_stepped = False
+            self._has_stepped = self._has_served = False
             self._windows.start_over(self._make_schedule())
             self.metrics.start_over_in_child()
             self._is_tripped = False
@@ -419,7 +421,7 @@ class Runtime:
         has_calls = self.settings.step is StepRule.MODULE  # in the place of steps
         return MissingSteps(
             lambda: self.metrics.counted_ops,
-            lambda: has_calls or self._has_stepped or self._tracker.backwards > 0,
+            lambda: has_calls or self._has_served or self._has_stepped or self._tracker.backwards > 0,
         )
 
     def _say_why_nothing_was_recorded(self) -> None:
@@ -428,7 +430,8 @@ class Runtime:
         steps = self._tracker.current - self._first_step
         is_mine = self.settings.span_ranks.includes(self._sink.identity, 0)
         if not steps:
-            say_that_no_step_ended(self.settings, ran_ops=self.metrics.counted_ops > 0)
+            if not self._has_served:
+                say_that_no_step_ended(self.settings, ran_ops=self.metrics.counted_ops > 0)
         elif failures.count(STEP_NOT_RECORDED):
             return  # why has been said
         elif self._records and is_mine and not self._windows.recorded:
