@@ -134,9 +134,11 @@ hundred. In Prometheus a histogram is one for each bucket, its sum and its count
 - **Names**: the {TOP_NAMES} busiest operators, by their own time, and the {TOP_NAMES} busiest kernels
   have series of their own; all others together are `other`. In a running program half of the places go to
   the names that are the busiest when metrics are collected first. The others go to names that come later
-  and are among the busiest at two collections in a row. A name keeps its place as long as the program
-  runs, so that no counter ever falls or jumps: what it did before it had a place stays in `other`, and
-  its own series begins at zero. The sum over all names is always that of everything.
+  and are among the busiest at two collections in a row. Once all are taken, a name that has been more than
+  twice as busy as the least busy of them, since the program began, gets that one's place: whatever is in
+  `other` has been less than twice as busy as anything that has a name. No counter ever falls or jumps: what a
+  name did before it had a place stays in `other`, and its own series begins at zero; what it does after it
+  lost it goes to `other`, and its series ends. So rates over all names always add up to that of everything.
 - **Kernels** go by the qualified name of their function, which is also the name of their span: without
   types, template arguments, parameters and anonymous namespaces; without hashes, addresses and long
   numbers; without what Triton appends to say what it specialized (`_0d1d2de`). A kernel of CUTLASS goes

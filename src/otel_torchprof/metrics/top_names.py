@@ -1,14 +1,15 @@
 """Which names have series of their own, and what is left for `other`.
 
-A counter must never go backwards, and its reader takes any fall for a restart. So a name that got a place
-keeps it as long as the program runs, and what it had summed up in `other` before stays there: its own series
-begins at zero when it gets the place. All values are whole numbers, as sums of floats depend on their order.
+A counter must never go backwards, and its reader takes any fall for a restart. So a name that gets a place
+leaves what it had summed up in `other` before where it is, and its own series begins at zero; a name that has
+to give its place up takes nothing back to `other` of what its own series had, which just ends. All values are
+whole numbers, as sums of floats depend on their order.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -18,6 +19,8 @@ Group = TypeVar("Group", bound=Hashable)
 Values = tuple[int, ...]
 
 _ADMISSION_INTERVAL_NS = 5_000_000_000
+# A place changes hands for one that was this much busier. Sums only grow, so names cannot take turns often.
+_TIMES_BUSIER = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class NamedSeries(Generic[Group]):
 @dataclass(frozen=True, slots=True)
 class _Place(Generic[Group]):
     start_unix_ns: int
-    left_in_other: Mapping[Group, Values]
+    before: Mapping[Group, Values]  # sums when it was given
 
 
 class TopNames(Generic[Group]):
@@ -41,7 +44,9 @@ class TopNames(Generic[Group]):
 
     At the first collection the busiest names get places at once. The rest is for those that come later, as
     what a program does when it starts says little of what it does all day: a name gets one of them when it
-    is among the busiest, as many as there are places in all, at two collections in a row.
+    is among the busiest, as many as there are places in all, at two collections in a row. Once all are
+    taken, a name that has been twice as busy as the least busy of those with a place, since the beginning,
+    gets that one's.
     """
 
     def __init__(
@@ -68,6 +73,8 @@ class TopNames(Generic[Group]):
         self._admission_interval_ns = admission_interval_ns
         self._lock = threading.Lock()
         self._places: dict[str, _Place[Group]] = {}
+        # What went out in series that have ended, by name.
+        self._ended: dict[str, dict[Group, Values]] = {}
         self._weights: dict[str, int] = {}
         self._admitted_unix_ns: int | None = None
         self._busy: frozenset[str] = frozenset()
@@ -82,49 +89,102 @@ class TopNames(Generic[Group]):
                 whoever collects from several threads takes them and calls this under one lock.
         """
         with self._lock:
-            self._admit(totals, now_unix_ns)
-            return self._split(totals)
+            if not totals or not self._is_due(now_unix_ns):
+                return self._split(totals)
+            is_first = self._admitted_unix_ns is None
+            self._admitted_unix_ns = now_unix_ns
+            weights = self._weigh(totals)
+            if len(self._places) < self._count:
+                self._give_free(totals, weights, now_unix_ns, is_first=is_first)
+                return self._split(totals)
+            series = self._split(totals)
+            # From the next collection on: all that a series had until it ends has gone out.
+            self._pass_on(totals, weights, now_unix_ns)
+            return series
+
+    def _is_due(self, now_unix_ns: int) -> bool:
+        admitted = self._admitted_unix_ns
+        return admitted is None or now_unix_ns - admitted >= self._admission_interval_ns
+
+    def _weigh(self, totals: Mapping[tuple[str, Group], Values]) -> dict[str, int]:
+        weights: dict[str, int] = {}
+        for (name, _group), values in totals.items():
+            if name != OTHER:
+                weights[name] = weights.get(name, 0) + values[self._weight]
+        return weights
 
     def _split(self, totals: Mapping[tuple[str, Group], Values]) -> list[NamedSeries[Group]]:
         series: list[NamedSeries[Group]] = []
         rest: dict[Group, list[Values]] = {}
         for (name, group), values in totals.items():
             place = self._places.get(name)
-            if place is None:
-                rest.setdefault(group, []).append(values)
-                continue
-            left = place.left_in_other.get(group)
-            own = values if left is None else tuple(map(int.__sub__, values, left))
-            series.append(NamedSeries(name, group, own, place.start_unix_ns))
-            if left is not None:
-                rest.setdefault(group, []).append(left)
+            unnamed: Values | None = values
+            if place is not None:
+                unnamed = place.before.get(group)
+                own = values if unnamed is None else _difference(values, unnamed)
+                series.append(NamedSeries(name, group, own, place.start_unix_ns))
+            if unnamed is not None:
+                ended = self._ended.get(name, {}).get(group)
+                rest.setdefault(group, []).append(unnamed if ended is None else _difference(unnamed, ended))
         for group, parts in rest.items():
             together = tuple(map(sum, zip(*parts, strict=True)))
             series.append(NamedSeries(OTHER, group, together, self._start_unix_ns))
         return series
 
-    def _admit(self, totals: Mapping[tuple[str, Group], Values], now_unix_ns: int) -> None:
-        free = self._count - len(self._places)
-        is_first = self._admitted_unix_ns is None
-        since_ns = now_unix_ns - (self._admitted_unix_ns or 0)
-        is_due = is_first or since_ns >= self._admission_interval_ns
-        if not totals or not free or not is_due:
-            return
-        self._admitted_unix_ns = now_unix_ns
-        weights: dict[str, int] = {}
-        for (name, _group), values in totals.items():
-            weights[name] = weights.get(name, 0) + values[self._weight]
+    def _give_free(
+        self,
+        totals: Mapping[tuple[str, Group], Values],
+        weights: dict[str, int],
+        now_unix_ns: int,
+        *,
+        is_first: bool,
+    ) -> None:
         recent = {name: weight - self._weights.get(name, 0) for name, weight in weights.items()}
         self._weights = weights
         # By name where they are equally busy, so that the same totals always give the same series.
         busiest = sorted(recent, key=lambda name: (-recent[name], name))
         if is_first:
-            admitted = [name for name in busiest if name != OTHER][: self._first]
-            self._places = {name: _Place(self._start_unix_ns, {}) for name in admitted}
+            self._places = {name: _Place(self._start_unix_ns, {}) for name in busiest[: self._first]}
             return
-        busy = [name for name in busiest[: self._count] if recent[name] > 0 and name != OTHER]
-        newcomers = [name for name in busy if name in self._busy and name not in self._places][:free]
+        busy = [name for name in busiest[: self._count] if recent[name] > 0]
+        newcomers = [name for name in busy if name in self._busy and name not in self._places]
         self._busy = frozenset(busy)
-        for name in newcomers:
-            left = {group: values for (other, group), values in totals.items() if other == name}
-            self._places[name] = _Place(now_unix_ns, left)
+        admitted = newcomers[: self._count - len(self._places)]
+        for name, sums in _sums_of(admitted, totals).items():
+            self._places[name] = _Place(now_unix_ns, sums)
+
+    def _pass_on(
+        self, totals: Mapping[tuple[str, Group], Values], weights: Mapping[str, int], now_unix_ns: int
+    ) -> None:
+        named = sorted(self._places, key=lambda name: (weights[name], name))
+        waiting = sorted(weights.keys() - self._places, key=lambda name: (-weights[name], name))
+        pairs = [
+            (idle, busy)
+            for idle, busy in zip(named, waiting, strict=False)
+            if weights[busy] > _TIMES_BUSIER * weights[idle]
+        ]
+        sums = _sums_of([name for pair in pairs for name in pair], totals)
+        for idle, busy in pairs:
+            self._end(idle, sums[idle])
+            self._places[busy] = _Place(now_unix_ns, sums[busy])
+
+    def _end(self, name: str, sums: Mapping[Group, Values]) -> None:
+        before = self._places.pop(name).before
+        ended = self._ended.setdefault(name, {})
+        for group, values in sums.items():
+            own = _difference(values, before[group]) if group in before else values
+            ended[group] = tuple(map(int.__add__, ended[group], own)) if group in ended else own
+
+
+def _sums_of(
+    names: Sequence[str], totals: Mapping[tuple[str, Group], Values]
+) -> dict[str, dict[Group, Values]]:
+    sums: dict[str, dict[Group, Values]] = {name: {} for name in names}
+    for (name, group), values in totals.items():
+        if name in sums:
+            sums[name][group] = values
+    return sums
+
+
+def _difference(values: Values, base: Values) -> Values:
+    return tuple(map(int.__sub__, values, base))

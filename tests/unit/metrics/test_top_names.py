@@ -26,13 +26,17 @@ class Program:
         self.totals[name, group] = (calls + 1, time + busy)
 
 
-def sums(series: list[NamedSeries[str]]) -> dict[str, tuple[int, int]]:
-    """Of all names, by group."""
+def grown(
+    series: list[NamedSeries[str]], before: dict[tuple[str, str], NamedSeries[str]]
+) -> dict[str, tuple[int, int]]:
+    """By group, what all series grew by, as a reader takes it: one with another start has begun anew."""
     by_group: dict[str, tuple[int, int]] = {}
     for one in series:
+        old = before.get((one.name, one.group))
+        base = old.values if old is not None and old.start_unix_ns == one.start_unix_ns else (0, 0)
         calls, time = by_group.get(one.group, (0, 0))
-        by_group[one.group] = (calls + one.values[0], time + one.values[1])
-    return by_group
+        by_group[one.group] = (calls + one.values[0] - base[0], time + one.values[1] - base[1])
+    return {group: growth for group, growth in by_group.items() if any(growth)}
 
 
 def named(series: list[NamedSeries[str]]) -> dict[str, tuple[int, ...]]:
@@ -61,23 +65,50 @@ def test_whatever_a_program_does(
     program, now = Program(), 1
     before: dict[tuple[str, str], NamedSeries[str]] = {}
     for work, passed_ns in intervals:
+        done: Totals = {}
         for name, busy, group in work:
             program.works(name, busy, group)
+            calls, time = done.get(("", group), (0, 0))
+            done["", group] = (calls + 1, time + busy)
         now += passed_ns
         series = top.collect(program.totals, now)
         # Nothing is lost or counted twice.
-        assert sums(series) == sums([NamedSeries(*key, values, 1) for key, values in program.totals.items()])
+        assert grown(series, before) == {group: growth for (_name, group), growth in done.items()}
         # A name and group is one series, and there are not too many names.
         by_key = {(one.name, one.group): one for one in series}
         assert len(by_key) == len(series)
         assert len({one.name for one in series} - {OTHER}) <= places
-        # What was there is there, under the same start, and has not fallen.
-        for key, old in before.items():
-            assert by_key[key].start_unix_ns == old.start_unix_ns
-            assert all(new >= was for new, was in zip(by_key[key].values, old.values, strict=True))
+        # No series falls: one that ends may begin anew, with a later start.
+        for key, one in by_key.items():
+            old = before.get(key, one)
+            if old.start_unix_ns == one.start_unix_ns:
+                assert all(new >= was for new, was in zip(one.values, old.values, strict=True))
+            else:
+                assert one.start_unix_ns > old.start_unix_ns
+        assert {key for key in before if key[0] == OTHER} <= by_key.keys()
         # What is new began no later than it is seen, and not before what is in `other`.
         assert all(1 <= one.start_unix_ns <= now for one in series)
-        before = by_key
+        before |= by_key
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.sampled_from("abcdefghij"), st.integers(0, 100)), max_size=6), min_size=1),
+    st.integers(1, 4),
+)
+def test_whatever_is_unnamed_was_never_twice_as_busy_as_what_is_named(
+    seconds: list[list[tuple[str, int]]], places: int
+) -> None:
+    """Scraped every second; at the end long enough for names to get their places."""
+    top, program, now = top_names(places), Program(), 1
+    for work in seconds + [[]] * 20:
+        for name, busy in work:
+            program.works(name, busy)
+        names = {one.name for one in top.collect(program.totals, now)} - {OTHER}
+        now += S
+    busy_of = {name: time for (name, _group), (_calls, time) in program.totals.items()}
+    if len(names) == places:
+        unnamed = [time for name, time in busy_of.items() if name not in names]
+        assert max(unnamed, default=0) <= 2 * min(busy_of[name] for name in names)
 
 
 def test_at_first_the_busiest_get_half_of_the_places() -> None:
@@ -126,15 +157,53 @@ def test_a_scrape_right_after_another_does_not_count_as_one_more() -> None:
     assert set(named(series)) == {OTHER}
 
 
-def test_a_full_house_stays_as_it_is() -> None:
+def test_the_least_busy_gives_its_place_to_one_twice_as_busy() -> None:
     program, top = Program(), top_names(2, first_places=2)
-    for name in "ab":
-        program.works(name, 1)
+    program.works("a", 5)
+    program.works("b", 3)
     top.collect(program.totals, 1)
-    for round_ in range(1, 5):
-        program.works("busier", 1000)
-        series = top.collect(program.totals, round_ * 10 * S)
-    assert named(series) == {"a": (1, 1), "b": (1, 1), OTHER: (4, 4000)}
+    program.works("busier", 6)
+    assert named(top.collect(program.totals, 10 * S)) == {"a": (1, 5), "b": (1, 3), OTHER: (1, 6)}
+    program.works("busier", 1)
+    # What it was until now goes out once more.
+    assert named(top.collect(program.totals, 20 * S)) == {"a": (1, 5), "b": (1, 3), OTHER: (2, 7)}
+    program.works("b", 1)
+    program.works("busier", 4)
+    series = top.collect(program.totals, 21 * S)
+    assert named(series) == {"a": (1, 5), "busier": (1, 4), OTHER: (3, 8)}
+    assert {one.name: one.start_unix_ns for one in series} == {"a": 1, "busier": 20 * S, OTHER: 1}
+
+
+def test_a_name_that_gets_its_place_back_begins_anew() -> None:
+    program, top = Program(), top_names(1, first_places=1)
+    program.works("a", 3)
+    top.collect(program.totals, 1)
+    program.works("b", 7)
+    top.collect(program.totals, 10 * S)
+    program.works("a", 12)  # 15 in all
+    assert named(top.collect(program.totals, 20 * S)) == {"b": (0, 0), OTHER: (2, 19)}
+    program.works("a", 1)
+    program.works("b", 2)
+    series = top.collect(program.totals, 21 * S)
+    assert [(one.name, one.values, one.start_unix_ns) for one in series] == [
+        ("a", (1, 1), 20 * S),
+        (OTHER, (3, 21), 1),
+    ]
+
+
+def test_scraped_every_second_a_program_keeps_names_for_what_comes_late() -> None:
+    """Places that small names took while nothing else ran are not lost to a heavy one."""
+    program, top = Program(), top_names(40)
+    for second in range(300):
+        for name in range(60):
+            program.works(f"small {name}", 1 + (name + second) % 7)
+        top.collect(program.totals, second * S)
+    for second in range(300, 320):
+        program.works("heavy", 10_000)
+        program.works("small 1", 1)
+        series = top.collect(program.totals, second * S)
+    assert "heavy" in named(series)
+    assert len(named(series)) == 40 + 1
 
 
 def test_a_group_that_a_name_gets_later_begins_at_zero() -> None:
