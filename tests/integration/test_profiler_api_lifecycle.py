@@ -42,10 +42,13 @@ for thread in threads:
 """
 
 
-# Forked before torch has a thread, so that a hundred processes take seconds.
+# Forked before torch has a thread, and with all that a capture imports, so that a hundred processes take seconds.
 HUNDRED_NEVER_STOPPED = """
 import gc, os, sys, tempfile, threading, torch
 from otel_torchprof import profile
+from otel_torchprof.recorder import capture
+from otel_torchprof.recorder.bridge import load_bridge
+from otel_torchprof.recorder.sources import memory, modules, python_frames, tensor_roles
 
 torch.set_num_threads(1)
 values = torch.ones(8)
@@ -71,6 +74,7 @@ def into_a_file():
 def with_everything():
     start(record_shapes=True, profile_memory=True, with_stack=True, with_modules=True)
 
+load_bridge()
 gc.freeze()
 ways = [start, in_a_thread, inside_each_other, into_a_file, with_everything]
 for number in range(100):
