@@ -271,8 +271,12 @@ def test_a_link_leads_to_a_step(browser: Browser) -> None:
 
     assert follow(703) == ("Operators in step 703", "")
     # Three share a bar, of which the slowest is shown.
-    shared = "Step 603 shares a bar with others; this is the slowest of them, step 605."
-    assert follow(603) == ("Operators in step 605", shared)
+    title, note = follow(603)
+    assert title == "Operators in step 605"
+    assert note == (
+        "Step 603 shares a bar with others; this is the slowest of them, step 605. "
+        "“report --step 603” shows it alone."
+    )
     assert follow(1200) == ("Operators", "There is no step 1,200 in this recording.")
     browser.driver.get(f"{browser.path.as_uri()}#step-4")
     browser.driver.refresh()

@@ -43,9 +43,9 @@ def step_bars(recording: Recording, ops: TimesByRow, work: TimesByRow, busy: Cov
         By bar `number`, `first_number` (of the steps it stands for), `phase`, `partial`, `start_ns`,
         `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns` (of all `ops` that began in the step),
         `ops` and `work` ([table row, calls, ns]); of all steps their `count`, how many are `counted` in
-        medians, `median_ns` and `total_ns`, by table row `usual_ops` and `usual_work` (medians: `calls`,
-        `time_ns`); the bars of the `slowest` steps, as far as they are above the median; and `waits` with
-        their `name`, `median_ns` and by bar their `time_ns`.
+        medians, `median_ns`, by table row `usual_ops` and `usual_work` (medians: `calls`, `time_ns`); the
+        bars of the `slowest` steps, as far as they are above the median; and `waits` with their `name`,
+        `median_ns` and by bar their `time_ns`.
     """
     steps, times = recording.steps, StepTimes.of(recording)
     slowest = [step for step in times.slowest(MAX_SLOWEST) if times.duration_ns[step] > times.median_ns]
@@ -81,7 +81,6 @@ def step_bars(recording: Recording, ops: TimesByRow, work: TimesByRow, busy: Cov
             for wait, time_ns in step_waits(recording, times).items()
         ],
         "median_ns": times.median_ns,
-        "total_ns": int(times.duration_ns.sum()),
     }
 
 

@@ -191,7 +191,7 @@ function chooseStepOfHash() {
   const step = own >= 0 ? own : shared >= 0 ? shared : null;
   let note = "";
   if (step === null) note = `There is no step ${count(wanted)} in this recording.`;
-  else if (own < 0) note = `Step ${count(wanted)} shares a bar with others; this is the slowest of them, ${stepName(step)}.`;
+  else if (own < 0) note = `Step ${count(wanted)} shares a bar with others; this is the slowest of them, ${stepName(step)}. “report --step ${wanted}” shows it alone.`;
   chooseStep(step, note);
   byId("steps").scrollIntoView();
 }
