@@ -42,7 +42,7 @@ for thread in threads:
 """
 
 
-# Forked before torch has a thread, and with all that a capture imports, so that a hundred processes take seconds.
+# Forked before torch has a thread, with all that a capture imports: a hundred processes take seconds.
 HUNDRED_NEVER_STOPPED = """
 import gc, os, sys, tempfile, threading, torch
 from otel_torchprof import profile
