@@ -63,8 +63,10 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
     case EventKind::kKernel:
     case EventKind::kMemcpy:
     case EventKind::kMemset:
-    case EventKind::kAnnotation:
       write_work(arguments, row);
+      break;
+    case EventKind::kAnnotation:
+      if (!is_counted_range(row)) write_work(arguments, row);
       break;
     case EventKind::kSync:
       write_sync(arguments, row);
@@ -74,8 +76,7 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
     case EventKind::kOther:
       break;
   }
-  const bool has_only_counters =
-      recording_.events.kind[row] == static_cast<std::uint8_t>(EventKind::kOther) && has_counters(row);
+  const bool has_only_counters = is_counted_range(row);
   write_counters(arguments, row);
   const std::uint32_t name = recording_.events.name[row];
   const std::string_view overload = recording_.strings.overload(name);
@@ -207,6 +208,11 @@ void ChromeArguments::write_sync(ArgumentList& arguments, std::uint64_t row) con
     arguments.integer_if_known("\"wait_on_cuda_event_id\":", device_->wait_event);
   }
   write_work(arguments, row);
+}
+
+bool ChromeArguments::is_counted_range(std::uint64_t row) {
+  return recording_.events.kind[row] == static_cast<std::uint8_t>(EventKind::kAnnotation) &&
+         has_counters(row);
 }
 
 bool ChromeArguments::has_counters(std::uint64_t row) {

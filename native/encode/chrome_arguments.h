@@ -47,12 +47,14 @@ class ChromeArguments {
         external_ids_(external_ids),
         with_call_stacks_(with_call_stacks && has_functions(recording)) {}
 
-  // Whether a counter was read over the time of the event. To be asked, and written, with rising rows.
-  [[nodiscard]] bool has_counters(std::uint64_t row);
+  // Whether it is what CUPTI's range profiler measured a kernel's counters over. To be asked, and written,
+  // with rising rows.
+  [[nodiscard]] bool is_counted_range(std::uint64_t row);
   // `name_is_intact`: whether the name could be written as it is.
   void write(ChromeText& text, std::uint64_t row, bool name_is_intact);
 
  private:
+  [[nodiscard]] bool has_counters(std::uint64_t row);
   void write_op(ArgumentList& arguments, std::uint64_t row) const;
   void write_inputs(ArgumentList& arguments, std::uint64_t row) const;
   void write_call_stack(ArgumentList& arguments, std::uint64_t row) const;

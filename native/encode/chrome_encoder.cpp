@@ -188,8 +188,7 @@ class ChromeEncoder {
     const auto kind = static_cast<EventKind>(events_.kind[row]);
     const bool is_instant_op = kind == EventKind::kOp && (events_.flags[row] & kFlagInstant) != 0;
     if (is_instant_op) return "cpu_instant_event";
-    // What CUPTI's range profiler measured a kernel's counters over.
-    if (kind == EventKind::kOther && arguments_.has_counters(row)) return "cuda_profiler_range";
+    if (arguments_.is_counted_range(row)) return "cuda_profiler_range";
     if (options_.categories_of_2021) {
       if (is_call(events_.kind[row])) return "Runtime";
       if (kind == EventKind::kUser && was_op_in_2021(recording_.strings.name(events_.name[row])))

@@ -178,7 +178,8 @@ def device_facts(recording: Recording) -> Counter[Any]:
         track = tracks[int(columns.track[row])]
         if track.kind == TrackKind.STREAM:
             known = tuple(np.asarray(record[name]).tolist() for name in DEVICE_FIELDS)
-            ids = (int(columns.start_ns[row]), int(columns.correlation[row]), track.device, track.thread_id)
+            correlation = int(columns.correlation[row]) if len(columns.correlation) else -1
+            ids = (int(columns.start_ns[row]), correlation, track.device, track.thread_id)
             facts[str((recording.event_name(row)[:1000], *ids, *known))] += 1
     return facts
 

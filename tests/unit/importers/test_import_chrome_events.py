@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from otel_torchprof.exporters import export
 from otel_torchprof.importers.chrome.times import microseconds_to_ns, times_column
 from otel_torchprof.recording import EventFlags, EventKind, TrackKind
+from tests.support.chrome_rules import of_phase, read_strictly
 from tests.support.chrome_traces import complete, import_events, import_text, row_of, times
 
 EPOCH_US = 1_695_835_543_008_415
@@ -199,10 +201,18 @@ def test_instants_and_counters_and_memory(tmp_path: Path) -> None:
 
 
 def test_what_cupti_read_over_a_kernel_stays_with_it(tmp_path: Path) -> None:
-    event = complete("gemm", 1, 2, cat="cuda_profiler_range", args={"flop.sum": 12})
+    event = complete("gemm", 1, 2, cat="cuda_profiler_range", pid=0, tid=0, args={"flop.sum": 12})
     recording, _ = import_events(tmp_path, [complete("a", 0, 9), event])
     (counter,) = recording.counters
-    assert counter["event"] == row_of(recording, "gemm")
+    row = row_of(recording, "gemm")
+    assert counter["event"] == row
+    # Not on a thread, where it would pass for an op: on the device, and no kernel, whose time it is not.
+    assert recording.events.kind[row] == EventKind.ANNOTATION
+    track = recording.tracks[recording.events.track[row]]
+    assert (track.kind, track.device) == (TrackKind.STREAM, 0)
+    export(recording, tmp_path / "again.json")
+    (again,) = of_phase(read_strictly(tmp_path / "again.json"), "X", "cuda_profiler_range")
+    assert (again["name"], again["pid"], again["args"]) == ("gemm", 0, {"flop.sum": 12})
     assert recording.name(counter["name"]) == "flop.sum"
 
 

@@ -41,6 +41,8 @@ _CATEGORIES = {
     "gpu_memset": Category(EventKind.MEMSET, on_device=True),
     "memset": Category(EventKind.MEMSET, on_device=True),
     "gpu_user_annotation": Category(EventKind.ANNOTATION, on_device=True),
+    # What CUPTI counted over a kernel, while it ran alone: as long as Kineto makes it.
+    "cuda_profiler_range": Category(EventKind.ANNOTATION, on_device=True),
     "cuda_sync": _SYNC,
     "cuda_event": _SYNC,
     "runtime": _RUNTIME,
