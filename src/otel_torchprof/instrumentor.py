@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from otel_torchprof import environment_variables
 from otel_torchprof.config import Configuration, Mode, Settings
 from otel_torchprof.live.termination import TerminationHandler
 from otel_torchprof.package import _instruments
@@ -89,9 +90,11 @@ class TorchprofInstrumentor(BaseInstrumentor):  # type: ignore[misc]
             _logger.debug("nothing is recorded: this process is %s", reason)
             return
         settings = Settings.from_environment() if automatic else Settings.from_options(options)
-        if not settings.enabled:
-            return
         _say_what_is_no_setting()
+        if not settings.enabled:
+            if options.get("enabled") is None:
+                _say_that_the_environment_disables()
+            return
 
         def start_in(mode: Mode) -> None:
             self._start(
@@ -243,6 +246,12 @@ def _say_what_is_no_setting() -> None:
     if mistakes:
         ignored = ", ".join(f"{mistake.what} ({mistake.way_out})" for mistake in mistakes)
         _logger.warning("otel-torchprof: ignored: %s", ignored)
+
+
+def _say_that_the_environment_disables() -> None:
+    """As OpenTelemetry's SDK does: who set it may be somebody else."""
+    name = environment_variables.OTEL_PYTHON_TORCHPROF_ENABLED
+    _logger.warning("otel-torchprof: off, by %s=%s", name, os.environ[name])
 
 
 def _say_that_steps_are_lost(failure: str) -> None:

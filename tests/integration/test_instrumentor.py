@@ -210,7 +210,7 @@ def test_by_hand_an_unknown_option_raises(instrumentor: TorchprofInstrumentor) -
         instrumentor.instrument(intervall=3)
 
 
-@pytest.mark.parametrize("options", [{"mode": "off"}, {"skip_dep_check": True}])
+@pytest.mark.parametrize("options", [{"mode": "off"}, {"enabled": False}, {"skip_dep_check": True}])
 def test_variables_that_are_no_settings_are_said_in_one_line_without_their_values(
     options: dict[str, Any],
     instrumentor: TorchprofInstrumentor,
@@ -226,6 +226,25 @@ def test_variables_that_are_no_settings_are_said_in_one_line_without_their_value
         "OTEL_PYTHON_TORCHPROF_RECORD_SHAPE is no setting (set OTEL_PYTHON_TORCHPROF_RECORD_SHAPES), "
         "OTEL_PYTHON_TORCHPROF_ZZ is no setting (docs/configuration.md lists the settings)"
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"skip_dep_check": True}])
+def test_what_the_environment_disables_says_so_once(
+    options: dict[str, Any],
+    instrumentor: TorchprofInstrumentor,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_PYTHON_TORCHPROF_ENABLED", "No")
+    instrumentor.instrument(**options)
+    assert caplog.messages == ["otel-torchprof: off, by OTEL_PYTHON_TORCHPROF_ENABLED=No"]
+
+
+def test_what_the_program_disables_itself_says_nothing(
+    instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
+) -> None:
+    instrumentor.instrument(enabled=False)
+    assert caplog.messages == []
 
 
 def test_what_is_instrumented_is_said_twice_alike() -> None:
