@@ -139,3 +139,21 @@ def test_events_hold_all_whatever_is_named(api: Any) -> None:
                 work()
             counts = {average.key: average.count for average in prof.key_averages()}
             assert (counts["aten::cos"], counts["outer"]) == (1, 1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device's own work would be there")
+@pytest.mark.filterwarnings("ignore:CUDA is not available here")
+def test_without_the_cpu_neither_events_nor_trace_have_what_ran_on_it(tmp_path: Path) -> None:
+    activities = [ProfilerActivity.CUDA]
+    with otel_torchprof.profiler.profile(activities=activities, profile_memory=True) as prof:
+        with otel_torchprof.span("scope"):
+            torch.ones(2) + 1
+        prof.step()
+    assert list(prof.events()) == list(prof.key_averages()) == []
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    assert prof.profiler is not None
+    prof.profiler.kineto_results.save(tmp_path / "again.json")
+    for name in ("trace.json", "again.json"):
+        written = json.loads((tmp_path / name).read_text())["traceEvents"]
+        assert [event for event in written if event["ph"] != "M"] == []
+    assert len(prof.recording)  # what was recorded is there as before

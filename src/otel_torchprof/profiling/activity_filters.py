@@ -100,6 +100,7 @@ class ActivityFilter:
     """
 
     def __init__(self, activities: Set[str], names: Mapping[str, Set[str]]) -> None:
+        self._has_cpu = "CPU" in activities
         self._names = {activity: names[activity] for activity in names if activity in activities}
         self._wanted = frozenset[str]().union(
             *(self._names.get(activity, MEMBERS[activity]) for activity in activities if activity in MEMBERS)
@@ -128,8 +129,11 @@ class ActivityFilter:
 
     @property
     def left_out_of_traces(self) -> frozenset[EventKind]:
-        """The kinds of events that a trace does not show."""
-        if not self._names:
+        """The kinds of events that a trace does not show.
+
+        What was recorded of an activity may hold those of another, as ops tell which of them launched what.
+        """
+        if self._has_cpu and not self._names:
             return frozenset()
         return frozenset(kind for kind, names in _NAMES_OF_KIND.items() if not names & self._wanted)
 
