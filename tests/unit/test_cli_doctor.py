@@ -19,6 +19,7 @@ from otel_torchprof.recorder.cgroup_memory import CgroupMemory
 from otel_torchprof.recorder.memory_budget import memory_budget
 from tests.support.cgroups import lay_cgroups
 from tests.support.privileges import bound_by_permissions
+from tests.support.terminals import terminal_lines
 
 FOLDER = "OTEL_PYTHON_TORCHPROF_RECORDING_DIR"
 SPANS = "OTEL_PYTHON_TORCHPROF_OTLP_FILE"
@@ -310,6 +311,22 @@ def test_a_check_that_fails_does_not_hide_the_others(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor, "CHECKS", (check_moon, doctor.check_torch))
     assert [(check.name, check.state) for check in examine({})] == [("moon", "missing"), ("torch", "ok")]
     assert examine({})[0].detail == "the check failed: ValueError: it is day"
+
+
+@pytest.mark.parametrize("width", [40, 120])
+def test_a_terminal_has_room_for_what_is_said(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check_devices(_environ: object) -> Check:
+        return Check("counters of CUDA devices", "ok", "not available; " * 20, "take them from DCGM")
+
+    monkeypatch.setattr(doctor, "CHECKS", (check_devices,))
+    first, *said = terminal_lines(monkeypatch, width, ["doctor"])
+    assert max(map(len, [first, *said])) <= width
+    is_table = width > 100
+    assert first.split() == ["ok", "counters", "of", "CUDA", "devices"] or is_table
+    # Sentences, not a word a line.
+    assert all(len(line.strip()) > 20 for line in said[:-1])
+    assert said[-1].endswith("-> take them from DCGM")
+    assert said[-1].index("->") == (30 if is_table else 2)
 
 
 def test_the_command_exits_1_when_something_is_missing(

@@ -94,7 +94,7 @@ def test_work_of_chosen_steps_is_what_begins_in_them(
     assert "kernels, copies and fills: 1; share is of their 5.000 us" in said
 
 
-@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("width", [40, 80, 100])
 def test_a_terminal_has_room_for_every_line(
     recording: Path, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,19 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
+def test_the_package_is_installed_from_where_it_is_in_every_document() -> None:
+    """It is in no registry."""
+    lines = {
+        line.strip(): str(document.relative_to(ROOT))
+        for document in documents()
+        for line in document.read_text("utf-8").splitlines()
+        if "pip install" in line and "otel-torchprof" in line
+    }
+    assert {"README.md", "examples/zero-code/README.md"} <= set(lines.values())
+    place = re.compile(r"pip install '?path/to/otel-torchprof(\[[a-z,]+\]')?( |`|$)")
+    assert {line: document for line, document in lines.items() if not place.search(line)} == {}
+
+
 def test_every_document_is_in_the_readme() -> None:
     linked = {(ROOT / target).resolve() for target in LINK.findall((ROOT / "README.md").read_text("utf-8"))}
     assert set((ROOT / "docs").glob("*.md")) - linked == set()

@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +16,15 @@ from otel_torchprof.cli.text import OutputConsole, cell
 from otel_torchprof.doctor.examination import examine
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from otel_torchprof.cli.text import Commands
+    from otel_torchprof.doctor.check import Check
 
 _STYLES = {"ok": "green", "off": "yellow", "missing": "red"}
+_GAP = 2  # between columns
+_MIN_SAID_WIDTH = 40  # below this a column of sentences is one word a line
+_INDENT = 2
 
 
 def add_to(commands: Commands) -> None:
@@ -35,14 +42,30 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([asdict(check) for check in checks], indent=2))
     else:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for check in checks:
-            said = cell(check.detail)
-            if check.way_out:
-                said.append("\n-> ").append_text(cell(check.way_out))
-            table.add_row(Text(check.state, style=_STYLES[check.state]), cell(check.name), said)
-        OutputConsole().print(table)
+        _print(OutputConsole(), checks)
     return 1 if any(check.state == "missing" for check in checks) else 0
+
+
+def _print(console: OutputConsole, checks: Sequence[Check]) -> None:
+    """A table, or on a terminal too narrow for one what was found below each name."""
+    rows = [
+        (Text(check.state, style=_STYLES[check.state]), cell(check.name), _said(check)) for check in checks
+    ]
+    before_said = max(len(check.state) for check in checks) + max(len(check.name) for check in checks)
+    if console.width - before_said - 2 * _GAP < _MIN_SAID_WIDTH:
+        for state, name, said in rows:
+            console.print(Text.assemble(state, " ", name))
+            console.print(Padding(said, (0, 0, 0, _INDENT)), overflow="fold")
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+
+
+def _said(check: Check) -> Text:
+    said = cell(check.detail)
+    return said.append("\n-> ").append_text(cell(check.way_out)) if check.way_out else said

@@ -64,7 +64,10 @@ def print_work(console: Console, recording: Recording, steps: Collection[int] | 
         return
     whole_ns = sum(total.total_ns for total in totals)
     table = ReportTable(
-        ("on devices",), ("calls", "total", "mean", "longest", "share"), spare=("longest", "mean")
+        ("on devices",),
+        ("calls", "total", "mean", "longest", "share"),
+        spare=("longest", "mean"),
+        last=("share",),
     )
     for total in totals[:limit] if limit else totals:
         table.add_row(
@@ -111,7 +114,11 @@ def _print_blocking(console: Console, recording: Recording) -> None:
     found = blocking_calls(recording)
     if not found:
         return
-    table = ReportTable(("waited for a device in", "called by"), ("calls", "total", "longest"))
+    table = ReportTable(
+        ("waited for a device in", "called by"),
+        ("calls", "total", "longest"),
+        spare=("longest", "calls", "called by"),
+    )
     for one in found[:_MAX_WAITS]:
         table.add_row(
             NameCell(one.call),
