@@ -101,6 +101,7 @@ void bind_device(nb::module_& m) {
            nb::arg("correlate_ops") = true, nb::arg("graph_level") = false,
            nb::arg("max_buffer_bytes") = DeviceOptions{}.max_buffer_bytes)
       .def("start_device_events", start_device_events, nb::arg("events"))
+      .def("record_device", &Capture::record_device, nb::arg("wanted"), nb::call_guard<WithoutGil>())
       .def("stop_device", &Capture::stop_device, nb::call_guard<WithoutGil>())
       .def("device_counts", device_counts);
   m.def("device_probe", device_probe, nb::arg("cupti_paths"), nb::arg("try_subscribe") = false);

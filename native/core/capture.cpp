@@ -186,6 +186,16 @@ void Capture::start_device(DeviceCollector& collector, const DeviceOptions& opti
   }
 }
 
+void Capture::record_device(bool wanted) {
+  if (lost_in_fork()) {
+    return;
+  }
+  const std::lock_guard lock(device_mutex_);
+  if (device_ != nullptr) {
+    device_->set_recording(wanted);
+  }
+}
+
 void Capture::stop_device() noexcept {
   if (!lost_in_fork()) {
     const std::lock_guard lock(device_mutex_);

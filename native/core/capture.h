@@ -66,6 +66,9 @@ class Capture {
   // Records the device from now on, once in a capture. Throws DeviceRefused, also when not recording; the
   // capture goes on without.
   void start_device(DeviceCollector& collector, const DeviceOptions& options);
+  // Leaves out what the device is given from now on, or records it again; without a device it does nothing.
+  // Throws DeviceRefused.
+  void record_device(bool wanted);
   // What the device has finished is in the recording then. Idempotent, and bounded in time; stop() does it
   // too.
   void stop_device() noexcept;

@@ -8,6 +8,7 @@
 //   probe()                     what there is, and if it is not enough why: any time, any number of times
 //   start(options, log)         from now on, records go to the log: from one thread of the collector's own
 //     push(id), pop(count)        on the threads of ops: what they call belongs to the op with this id
+//     set_recording(wanted)       for a while not, when somebody wants that
 //     flush(), drain()            what the interface holds back is handed over; what was handed over is in
 //     the log clock_sync()                the device's clock beside ours
 //   stop()                      all of what was complete is in the log, which is not touched again
@@ -86,6 +87,8 @@ class DeviceCollector {
   virtual bool push(std::uint64_t id) noexcept = 0;
   virtual void pop(std::size_t count) noexcept = 0;
 
+  // False leaves out what is called from now on, true has it recorded again. Throws DeviceRefused.
+  virtual void set_recording(bool wanted) = 0;
   virtual void flush() noexcept = 0;
   // Waits until all that was handed over is in the log; false when that took more than `timeout_ms`.
   virtual bool drain(std::int64_t timeout_ms) noexcept = 0;

@@ -257,6 +257,41 @@ TEST_CASE("ids are pushed while the device records, and what ends out of order l
   device.capture.stop();
 }
 
+TEST_CASE("what is launched while the device is not recorded is left out, and what comes after is there") {
+  DeviceCapture device;
+  FakeOp op;
+  op.start(device.slot, "op");
+  launch("before");
+  device.capture.record_device(false);
+  device.capture.record_device(false);
+  launch("meanwhile");
+  device.capture.record_device(true);
+  device.capture.record_device(true);
+  launch("after");
+  op.end(device.slot);
+  const Recording recording = device.finish();
+  CHECK(count_named(recording, "before") == 1);
+  CHECK(count_named(recording, "meanwhile") == 0);
+  CHECK(count_named(recording, "after") == 1);
+  CHECK(count_named(recording, "cudaLaunchKernel") == 2);
+  CHECK(all_drops(device.capture) == 0);
+  const std::uint64_t enabled = stand_in_calls("cuptiActivityEnable");
+  device.capture.record_device(true);  // there is nothing to switch any more
+  CHECK(stand_in_calls("cuptiActivityEnable") == enabled);
+}
+
+TEST_CASE("a device that cannot be recorded again says so, and the capture goes on") {
+  DeviceCapture device;
+  launch("before");
+  device.capture.record_device(false);
+  stand_in_fail("cuptiActivityEnable", 35);
+  CHECK_THROWS_AS(device.capture.record_device(true), DeviceRefused);
+  record_op(device.slot, "op");
+  const Recording recording = device.finish();
+  CHECK(count_named(recording, "before") == 1);
+  CHECK(count_named(recording, "op") == 1);
+}
+
 TEST_CASE("an op that CUPTI takes no id of is none that was pushed") {
   DeviceCapture device;
   stand_in_fail("cuptiActivityPushExternalCorrelationId", 15);

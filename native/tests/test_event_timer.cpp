@@ -236,6 +236,24 @@ TEST_CASE("a time between two devices is no time, and is counted as lost") {
   CHECK(drops(timed.capture, DropReason::kDeviceDropped) == 1);
 }
 
+TEST_CASE("ops that begin while the device is not recorded are not timed") {
+  TimedCapture timed;
+  timed.time();
+  for (const char* const name : {"first", "second", "third"}) {
+    timed.capture.record_device(name != std::string_view("second"));
+    FakeOp op;
+    op.start(timed.slot, name);
+    timed.fake.work(10);
+    op.end(timed.slot);
+  }
+  const Recording recording = timed.finish();
+
+  CHECK(launched_us(recording, op_row(recording, "first")) == doctest::Approx(10).epsilon(0.001));
+  CHECK(launched_us(recording, op_row(recording, "second")) == 0);
+  CHECK(launched_us(recording, op_row(recording, "third")) == doctest::Approx(10).epsilon(0.001));
+  CHECK(all_drops(timed.capture) == 0);
+}
+
 TEST_CASE("events that the device refuses are counted, and what lies beside them is timed") {
   TimedCapture timed;
   timed.time();

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_torchprof import environment_variables as variables
+from otel_torchprof import setting_values as values
 from otel_torchprof.live.rank_share import DEFAULT_RANK_SHARE, RankShare, parse_rank_share
 from otel_torchprof.recorder.capture_options import CaptureOptions, CounterScope, DeviceGraphs, DeviceMode
 from otel_torchprof.recorder.schedule import CycleSchedule, IntervalSchedule, Schedule, parse_schedule
@@ -233,128 +232,14 @@ class Setting:
             raise SettingError(name, value, self.accepted, str(error)) from None
 
 
-def _boolean(text: str) -> bool:
-    is_true = text.lower() in ("true", "1", "yes", "on")
-    if not is_true and text.lower() not in ("false", "0", "no", "off"):
-        raise ValueError("neither true nor false")
-    return is_true
-
-
-def _choice(kind: type[Enum]) -> Callable[[str], Enum]:
-    def parse(text: str) -> Enum:
-        try:
-            return kind(text.lower())
-        except ValueError:
-            raise ValueError("unknown word") from None
-
-    return parse
-
-
-# What native code takes: the spans and bytes of a trace, microseconds as nanoseconds in 64 bits, and the
-# size of a recording, whose references are 32 bits wide.
-_MAX_COUNT = 2**63 - 1
-_MAX_DURATION_US = 10.0**15
-_MAX_BUFFER_SIZE_MB = 32 * 1024
-_MAX_PORT = 65_535
-
-
-def _number(
-    *, above: float | None = None, least: float | None = None, most: float = math.inf
-) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError("not a number") from None
-        if (
-            not math.isfinite(value)
-            or (above is not None and value <= above)
-            or (least is not None and value < least)
-            or value > most
-        ):
-            raise ValueError("out of range")
-        return value
-
-    return parse
-
-
-def _whole_number(least: int, most: int = _MAX_COUNT) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError("not a whole number") from None
-        if not least <= value <= most:
-            raise ValueError("out of range")
-        return value
-
-    return parse
-
-
-# As `perf list` has them. Between the slashes of an event of a unit, `cpu/event=0x3c,umask=0x1/`, commas are
-# part of the name.
-_COUNTER_NAME = re.compile(r"[A-Za-z][\w.:-]{0,63}(/[\w.=,-]{1,128}/:?[a-z]*)?", re.ASCII)
-_BETWEEN_COUNTERS = re.compile(r",(?=(?:[^/]*/[^/]*/)*[^/]*$)")
-
-_SIZE_UNITS = {"kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9, "b": 1}
-
-
-def _size_bytes(text: str) -> int:
-    lowered = text.lower().replace(" ", "")
-    for suffix, factor in _SIZE_UNITS.items():
-        if lowered.endswith(suffix):
-            return int(_number(least=0, most=_MAX_COUNT // factor)(lowered.removesuffix(suffix)) * factor)
-    return _whole_number(0)(lowered)
-
-
-def _counter_names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in _BETWEEN_COUNTERS.split(text.rstrip(", ")))
-    for name in names:
-        if not _COUNTER_NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an event")
-    return names
-
-
-def _word(*accepted: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text.lower() not in accepted:
-            raise ValueError("unknown word")
-        return text.lower()
-
-    return parse
-
-
-def _absolute_path(text: str) -> Path:
-    # Now: a program that changes its directory later must not move its recordings.
-    return Path(text).absolute()
-
-
-def _run_id(text: str) -> str:
-    if not text.isprintable() or len(text) > 128:
-        raise ValueError("too long or with control characters")
-    return text
-
-
-def _function_name(text: str) -> str:
-    # Imported when it is needed: the path of the program is not set yet when the environment is read.
-    module, _, function = text.partition(":")
-    if not all(name.isidentifier() for path in (module, function) for name in path.split(".")):
-        raise ValueError("not the name of a function")
-    return text
-
-
-def _host(text: str) -> str:
-    if not text.isprintable() or any(char.isspace() or char in "/@[]" for char in text):
-        raise ValueError("not a host name or address")
-    return text
-
-
 _OFF: Mapping[str, Any] = {"mode": Mode.OFF}
 _IGNORED: Mapping[str, Any] = {}
 
 SETTINGS = (
-    Setting(variables.OTEL_PYTHON_TORCHPROF_ENABLED, "enabled", _boolean, "true or false", _OFF),
-    Setting(variables.OTEL_PYTHON_TORCHPROF_MODE, "mode", _choice(Mode), "both, metrics, trace or off", _OFF),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_ENABLED, "enabled", values.boolean, "true or false", _OFF),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_MODE, "mode", values.choice(Mode), "both, metrics, trace or off", _OFF
+    ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_SCHEDULE,
         "schedule",
@@ -363,29 +248,47 @@ SETTINGS = (
         _OFF,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_INTERVAL, "interval_s", _number(above=0), "seconds, more than 0", _OFF
+        variables.OTEL_PYTHON_TORCHPROF_INTERVAL,
+        "interval_s",
+        values.number(above=0),
+        "seconds, more than 0",
+        _OFF,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_STEP,
         "step",
-        _choice(StepRule),
+        values.choice(StepRule),
         "auto, explicit, optimizer or module",
         _OFF,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_RECORD_SHAPES, "record_shapes", _boolean, "true or false", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_RECORD_SHAPES,
+        "record_shapes",
+        values.boolean,
+        "true or false",
+        _IGNORED,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_PROFILE_MEMORY, "profile_memory", _boolean, "true or false", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_PROFILE_MEMORY,
+        "profile_memory",
+        values.boolean,
+        "true or false",
+        _IGNORED,
     ),
-    Setting(variables.OTEL_PYTHON_TORCHPROF_WITH_STACK, "with_stack", _boolean, "true or false", _IGNORED),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_WITH_MODULES, "with_modules", _boolean, "true or false", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_WITH_STACK, "with_stack", values.boolean, "true or false", _IGNORED
+    ),
+    Setting(
+        variables.OTEL_PYTHON_TORCHPROF_WITH_MODULES,
+        "with_modules",
+        values.boolean,
+        "true or false",
+        _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_COUNTERS,
         "counters",
-        _counter_names,
+        values.counter_names,
         "names of events like task-clock,page-faults",
         _IGNORED,
         is_list=True,
@@ -393,64 +296,64 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_COUNTER_SCOPE,
         "counter_scope",
-        _word("span", "op"),
+        values.word("span", "op"),
         "span or op",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_DEVICE,
         "device",
-        _word("auto", "off", "on"),
+        values.word("auto", "off", "on"),
         "auto, off or on",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_DEVICE_GRAPHS,
         "device_graphs",
-        _word("nodes", "whole"),
+        values.word("nodes", "whole"),
         "nodes or whole",
         _IGNORED,
     ),
-    Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", _boolean, "true or false", _IGNORED),
+    Setting(variables.OTEL_PYTHON_TORCHPROF_PATTERNS, "patterns", values.boolean, "true or false", _IGNORED),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_SPANS_PER_TRACE,
         "max_spans_per_trace",
-        _whole_number(0),
+        values.whole_number(0),
         "a number of spans, 0 for no limit",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_TRACE_BYTES,
         "max_trace_bytes",
-        _size_bytes,
+        values.size_bytes,
         "bytes, or a size like 2MB or 2MiB, 0 for no limit",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MIN_SPAN_DURATION_US,
         "min_span_duration_us",
-        _number(least=0, most=_MAX_DURATION_US),
+        values.number(least=0, most=values.MAX_DURATION_US),
         "microseconds, 0 for no limit",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_RECORDING_DIR,
         "recording_dir",
-        _absolute_path,
+        values.absolute_path,
         "a directory",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_BUFFER_SIZE_MB,
         "buffer_size_mb",
-        _whole_number(1, _MAX_BUFFER_SIZE_MB),
+        values.whole_number(1, values.MAX_BUFFER_SIZE_MB),
         "MiB, 1 to 32768",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_RUN_ID,
         "run_id",
-        _run_id,
+        values.run_id,
         "up to 128 printable characters",
         _IGNORED,
     ),
@@ -465,7 +368,7 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_REDACT,
         "redact",
-        _function_name,
+        values.function_name,
         "a function like package.module:function",
         _OFF,
         is_function=True,
@@ -473,34 +376,42 @@ SETTINGS = (
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_METRICS_SAMPLING,
         "metrics_sampling",
-        _choice(MetricsSampling),
+        values.choice(MetricsSampling),
         "auto or full",
         _IGNORED,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_OP_HISTOGRAMS, "op_histograms", _boolean, "true or false", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_OP_HISTOGRAMS,
+        "op_histograms",
+        values.boolean,
+        "true or false",
+        _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_MAX_OVERHEAD,
         "max_overhead",
-        _number(above=0, most=1),
+        values.number(above=0, most=1),
         "a share of the program's time, more than 0 and at most 1",
         _IGNORED,
     ),
     Setting(
-        variables.OTEL_PYTHON_TORCHPROF_OFF_FILE, "off_file", _absolute_path, "the path of a file", _IGNORED
+        variables.OTEL_PYTHON_TORCHPROF_OFF_FILE,
+        "off_file",
+        values.absolute_path,
+        "the path of a file",
+        _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_PROMETHEUS_PORT,
         "prometheus_port",
-        _whole_number(1, _MAX_PORT),
+        values.whole_number(1, values.MAX_PORT),
         "a port, 1 to 65535",
         _IGNORED,
     ),
     Setting(
         variables.OTEL_PYTHON_TORCHPROF_PROMETHEUS_HOST,
         "prometheus_host",
-        _host,
+        values.host,
         "a host name or an address to listen on",
         _IGNORED,
     ),

@@ -108,8 +108,8 @@ class profile(TraceProfile):
             and CUDA on ROCm.
 
     Raises:
-        ValueError: there is no such recorder, counter scope, device mode or graphs, an activity is given twice, the
-            timeout is negative, or the schedule returned no action for step 0.
+        ValueError: there is no such recorder, counter scope, device mode or choice of graphs, an activity is
+            given twice, the timeout is negative, or the schedule returned no action for step 0.
         TypeError: an activity is none.
         AssertionError: there are no activities.
     """

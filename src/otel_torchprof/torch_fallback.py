@@ -102,6 +102,11 @@ class TorchCapture:
         if self._session is not None and self._session.active:
             self._session.record_ops(wanted)
 
+    def record_devices(self, wanted: bool) -> None:
+        """As `Capture.record_devices`."""
+        if self._session is not None and self._session.active:
+            self._session.record_devices(wanted)
+
     def stop(self) -> Recording:
         """Stops recording and returns the recording; again, it returns the same.
 
@@ -164,6 +169,9 @@ class _Session:
 
     def record_ops(self, wanted: bool) -> None:
         self._profiler.record_ops(wanted)
+
+    def record_devices(self, wanted: bool) -> None:
+        self._profiler.record_devices(wanted)
 
     def finish(self) -> Recording:
         with self._lock:

@@ -19,6 +19,7 @@ from otel_torchprof.profiler import (
     schedule,
     supported_activities,
 )
+from otel_torchprof.recorder.capture import Capture
 
 CPU = [ProfilerActivity.CPU]
 
@@ -267,6 +268,19 @@ def test_what_begins_while_collection_is_off_is_left_out() -> None:
         torch.ones(2).tan()
     counts = counts_of(prof)
     assert [counts.get(f"aten::{name}", 0) for name in ("cos", "sin", "tan")] == [1, 0, 1]
+
+
+def test_collection_of_devices_is_switched_by_their_activity(monkeypatch: pytest.MonkeyPatch) -> None:
+    switched: list[bool] = []
+    monkeypatch.setattr(Capture, "record_devices", lambda _capture, wanted: switched.append(wanted))
+    with profile(activities=CPU) as prof:
+        prof.toggle_collection_dynamic(False, [ProfilerActivity.CUDA])
+        torch.ones(2).cos()
+        prof.toggle_collection_dynamic(True, [ProfilerActivity.CUDA, ProfilerActivity.CPU])
+        prof.toggle_collection_dynamic(False, CPU)
+    prof.toggle_collection_dynamic(False, [ProfilerActivity.CUDA])  # nothing records any more
+    assert switched == [False, True]
+    assert counts_of(prof)["aten::cos"] == 1
 
 
 def test_without_the_cpu_nothing_of_it_is_shown() -> None:

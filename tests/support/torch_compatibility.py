@@ -78,7 +78,6 @@ _NOTES = {
     ),
     "profile.add_metadata": ("better", "any text makes a valid trace"),
     "profile.add_metadata_json": ("better", "what is no JSON is kept as text"),
-    "profile.toggle_collection_dynamic": ("differs", "`CPU` alone has an effect"),
     "autograd.profile(experimental_config)": ("differs", "taken and without effect"),
     "autograd.profile(use_kineto)": (
         "differs",

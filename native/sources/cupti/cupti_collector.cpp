@@ -141,7 +141,8 @@ void CuptiCollector::start(const DeviceOptions& options, DeviceLog& log) {
     }
     require(api.register_callbacks(request_buffer, complete_buffer), "its callbacks");
     use_system_thread_ids();
-    enable(options);
+    options_ = options;
+    enable(options_);
     const BlockedSignals blocked;
     thread_ = std::thread([this]() noexcept { run(); });
     // Here, so that whoever looks at the program's threads knows it from the first.
@@ -191,6 +192,23 @@ void CuptiCollector::disable() noexcept {
   driver_launches_enabled_ = false;
   for (const std::uint32_t kind : enabled_) static_cast<void>(api.disable(kind));
   enabled_.clear();
+}
+
+void CuptiCollector::set_recording(bool wanted) {
+  const std::lock_guard lock(lifecycle_mutex_);
+  if (forked_.load() || state_ != State::kRecording || wanted == !enabled_.empty()) {
+    return;
+  }
+  if (!wanted) {
+    disable();
+    return;
+  }
+  try {
+    enable(options_);
+  } catch (...) {
+    disable();
+    throw;
+  }
 }
 
 // The default is a part of pthread_self(), which nobody knows of threads that record nothing. It is the whole

@@ -37,6 +37,7 @@ class CuptiCollector final : public DeviceCollector {
   void start(const DeviceOptions& options, DeviceLog& log) override;
   bool push(std::uint64_t id) noexcept override;
   void pop(std::size_t count) noexcept override;
+  void set_recording(bool wanted) override;
   void flush() noexcept override;
   bool drain(std::int64_t timeout_ms) noexcept override;
   bool stop() noexcept override;
@@ -77,9 +78,10 @@ class CuptiCollector final : public DeviceCollector {
 
   std::atomic<std::uint64_t> overwritten_records_{0};  // since a buffer was decoded
 
-  std::mutex lifecycle_mutex_;  // start and stop against each other; no callback and no op takes it
+  std::mutex lifecycle_mutex_;  // of what starts and stops; no callback and no op takes it
   State state_ = State::kIdle;
   void* subscriber_ = nullptr;
+  DeviceOptions options_;
   std::vector<std::uint32_t> enabled_;  // activity kinds
   bool driver_launches_enabled_ = false;
   std::optional<std::uint32_t> thread_id_type_;  // as it was

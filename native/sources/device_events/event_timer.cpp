@@ -124,6 +124,7 @@ void EventTimer::start(const DeviceOptions&, DeviceLog& log) {
   session->origins.push_back({.device = device, .event = event, .ticks = ticks()});
   process_id_ = this_process();
   counts_ = {};
+  is_recording_ = true;
   session_ = std::move(session);
 }
 
@@ -166,7 +167,7 @@ bool EventTimer::push(std::uint64_t id) noexcept {
   {
     const std::lock_guard lock(mutex_);
     session = session_;
-    if (session == nullptr) {
+    if (session == nullptr || !is_recording_) {
       return false;
     }
     if (session->ops >= max_ops_) {
@@ -198,6 +199,11 @@ void EventTimer::pop(std::size_t count) noexcept {
                                    .ended = static_cast<std::uint32_t>(count),
                                    .os_thread_id = current_thread->os_thread_id,
                                    .device = device}));
+}
+
+void EventTimer::set_recording(bool wanted) {
+  const std::lock_guard lock(mutex_);
+  is_recording_ = wanted;
 }
 
 bool EventTimer::stop() noexcept {

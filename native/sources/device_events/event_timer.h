@@ -54,6 +54,7 @@ class EventTimer final : public DeviceCollector {
   void start(const DeviceOptions& options, DeviceLog& log) override;
   bool push(std::uint64_t id) noexcept override;
   void pop(std::size_t count) noexcept override;
+  void set_recording(bool wanted) override;
   void flush() noexcept override {}
   // All is handed over at the end.
   bool drain(std::int64_t) noexcept override { return true; }
@@ -75,6 +76,7 @@ class EventTimer final : public DeviceCollector {
 
   mutable std::mutex mutex_;  // of what follows; held over no call into the device but the first on one
   std::shared_ptr<Session> session_;
+  bool is_recording_ = true;
   std::uint64_t process_id_ = 0;  // of the first session
   DeviceCounts counts_;
 };

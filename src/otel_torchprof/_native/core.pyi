@@ -486,9 +486,16 @@ class Capture:
             RuntimeError: the device takes none, or another capture has it; one line with the way out.
         """
 
+    def record_device(self, wanted: bool) -> None:
+        """Leaves out what devices are given from now on, or records it again, if any are recorded.
+
+        Raises:
+            RuntimeError: CUPTI refused it; one line with the way out.
+        """
+
     def stop_device(self) -> None:
-        """What the device has finished is recorded then; idempotent, as stop() does it too. Takes two seconds
-        at most. Who wants the work that still runs waits for the device first."""
+        """What the device has finished is recorded then; idempotent, as stop() does it too. Takes some
+        seconds at most. Who wants the work that still runs waits for the device first."""
 
     def device_counts(self) -> dict[str, int]:
         """Counts of "kernels", "copies", "memsets", "synchronizations", "calls" and "overheads" so far; of

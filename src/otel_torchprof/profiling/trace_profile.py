@@ -320,9 +320,22 @@ class TraceProfile:
         self.mem_tl.export(Path(path), device)
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Leave out what begins from now on, or record it again: ops and user scopes with `CPU`."""
-        if self._capture is not None and has_cpu(set(activities)):
+        """Leave out what begins from now on, or record it again.
+
+        Args:
+            enable: record it.
+            activities: `CPU` for ops and user scopes, any other for what devices are given.
+
+        Raises:
+            RuntimeError: what records the devices refused it; it says what to do.
+        """
+        if self._capture is None:
+            return
+        wanted = set(activities)
+        if has_cpu(wanted):
             self._capture.record_ops(enable)
+        if device_of(wanted) is not None:
+            self._capture.record_devices(enable)
 
     def add_metadata(self, key: str, value: str) -> None:
         """Add a string to the trace of the cycle, whatever is in it."""

@@ -147,6 +147,15 @@ class Capture:
         if self._session is not None and self._session.active:
             self._session.record_ops(wanted)
 
+    def record_devices(self, wanted: bool) -> None:
+        """Leaves out what devices are given from now on, or records it again, where they are recorded.
+
+        Raises:
+            RuntimeError: what records them refused it; it says what to do.
+        """
+        if self._session is not None and self._session.active:
+            self._session.native.record_device(wanted)
+
     def halt(self) -> None:
         """Stops recording without making the recording; again, it does nothing.
 

@@ -116,6 +116,12 @@ class TorchProfilerSession:
 
         self._profiler.toggle_collection_dynamic(wanted, [torch.profiler.ProfilerActivity.CPU])
 
+    def record_devices(self, wanted: bool) -> None:
+        """Leave out what devices are given from now on, or record it again: torch does so for CUDA."""
+        import torch.profiler
+
+        self._profiler.toggle_collection_dynamic(wanted, [torch.profiler.ProfilerActivity.CUDA])
+
     def stop(self) -> None:
         """Stop recording.
 
