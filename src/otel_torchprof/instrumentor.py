@@ -249,9 +249,9 @@ def _say_what_is_no_setting() -> None:
 
 
 def _say_that_the_environment_disables() -> None:
-    """As OpenTelemetry's SDK does: who set it may be somebody else."""
+    """To who asks: a kill switch is no trouble to warn of, but who looks for spans may not have set it."""
     name = environment_variables.OTEL_PYTHON_TORCHPROF_ENABLED
-    _logger.warning("otel-torchprof: off, by %s=%s", name, os.environ[name])
+    _logger.info("otel-torchprof: off, by %s=%s", name, os.environ[name])
 
 
 def _say_that_steps_are_lost(failure: str) -> None:

@@ -229,20 +229,24 @@ def test_variables_that_are_no_settings_are_said_in_one_line_without_their_value
 
 
 @pytest.mark.parametrize("options", [{}, {"skip_dep_check": True}])
-def test_what_the_environment_disables_says_so_once(
+def test_what_the_environment_disables_is_said_to_who_asks(
     options: dict[str, Any],
     instrumentor: TorchprofInstrumentor,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setenv("OTEL_PYTHON_TORCHPROF_ENABLED", "No")
     instrumentor.instrument(**options)
-    assert caplog.messages == ["otel-torchprof: off, by OTEL_PYTHON_TORCHPROF_ENABLED=No"]
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("INFO", "otel-torchprof: off, by OTEL_PYTHON_TORCHPROF_ENABLED=No")
+    ]
 
 
 def test_what_the_program_disables_itself_says_nothing(
     instrumentor: TorchprofInstrumentor, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     instrumentor.instrument(enabled=False)
     assert caplog.messages == []
 
