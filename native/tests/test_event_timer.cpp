@@ -312,23 +312,23 @@ TEST_CASE("a device that takes no events is refused, and so is a second capture 
 }
 
 TEST_CASE("a device that hangs does not hang the end") {
-  auto* const timed = new TimedCapture(EventTimer::kMaxOps, std::chrono::milliseconds(20));  // left behind
-  timed->time();
+  TimedCapture timed(EventTimer::kMaxOps, std::chrono::milliseconds(20));
+  timed.time();
   FakeOp op;
-  op.start(timed->slot, "op");
-  timed->fake.work(10);
-  op.end(timed->slot);
-  timed->fake.hang(true);
-  const Recording recording = timed->finish();
+  op.start(timed.slot, "op");
+  timed.fake.work(10);
+  op.end(timed.slot);
+  timed.fake.hang(true);
+  const Recording recording = timed.finish();
   CHECK(op_row(recording, "op") < recording.events.size());
   CHECK(count_pieces(recording) == 0);
-  CHECK(drops(timed->capture, DropReason::kDeviceDropped) == 1);
+  CHECK(drops(timed.capture, DropReason::kDeviceDropped) == 1);
 
-  timed->fake.hang(false);
-  while (timed->fake.events != 0) {
+  timed.fake.hang(false);
+  while (timed.fake.events != 0) {
     std::this_thread::yield();  // the thread that waited lets go of them
   }
-  CHECK(count_pieces(read(timed->capture)) == 0);  // nothing is written into a capture that has ended
+  CHECK(count_pieces(read(timed.capture)) == 0);  // nothing is written into a capture that has ended
 }
 
 TEST_CASE("threads that begin and end ops while captures come and go") {

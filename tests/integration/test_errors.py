@@ -49,7 +49,7 @@ def work_that_fails() -> None:
     with span("well"):
         torch.ones(1)
     with pytest.raises(RefusedError), span("outer"), span("inner"):
-        raise RefusedError("the password is 1234")
+        raise RefusedError("the password is hunter2")
     with span("around"), pytest.raises(ZeroDivisionError), span("caught within"):
         print(1 / 0)
 
@@ -69,7 +69,7 @@ def test_scopes_that_raise_say_with_what(tmp_path: Path) -> None:
     export(recording, tmp_path / "spans.jsonl")
     again, _report = load(tmp_path / "spans.jsonl")
     assert wanted.items() <= errors_of(again).items()
-    assert b"1234" not in (tmp_path / "saved.tprof").read_bytes() + (tmp_path / "spans.jsonl").read_bytes()
+    assert b"hunter2" not in (tmp_path / "saved.tprof").read_bytes() + (tmp_path / "spans.jsonl").read_bytes()
 
 
 def interrupted() -> None:
@@ -187,7 +187,7 @@ def test_a_request_that_fails_is_an_error_in_its_batch_and_its_call(
 
     def refuse() -> None:
         model(2)
-        raise RefusedError("the password is 1234")
+        raise RefusedError("the password is hunter2")
 
     with pytest.raises(RefusedError), batch([tracer.start_span("refused")]):
         refuse()
@@ -207,7 +207,7 @@ def test_a_request_that_fails_is_an_error_in_its_batch_and_its_call(
         ("RuntimeError", "RuntimeError"),
         (None, None),
     ]
-    assert not any("1234" in one.to_json() for one in spans)
+    assert not any("hunter2" in one.to_json() for one in spans)
 
 
 def said(of: ReadableSpan) -> tuple[StatusCode, str | None, object]:

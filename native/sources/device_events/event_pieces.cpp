@@ -54,10 +54,10 @@ void PieceWriter::write_thread(std::span<const Boundary> boundaries) {
   end_ticks_ = 0;
   const std::uint32_t lane = log_.ordinal_of(boundaries.front().os_thread_id);
   for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
-    apply(boundaries[i]);
     if (is_given_up_.load(std::memory_order_relaxed)) {
       return;
     }
+    apply(boundaries[i]);
     if (!open_.empty()) {
       write_piece(boundaries[i], boundaries[i + 1], lane);
     }

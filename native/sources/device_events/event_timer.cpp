@@ -51,6 +51,10 @@ struct EventTimer::Session {
                        [device](const DeviceOrigin& origin) noexcept { return origin.device == device; });
   }
   void write_pieces() noexcept;
+  [[nodiscard]] bool wait_until_done(std::chrono::milliseconds timeout) noexcept {
+    std::unique_lock results(mutex);
+    return done_signal.wait_for(results, timeout, [this]() noexcept { return is_done; });
+  }
 
   const torchprof_device_events& events;
   DeviceLog& log;
@@ -215,23 +219,23 @@ bool EventTimer::stop() noexcept {
   if (session == nullptr) {
     return true;
   }
+  // Waiting for a device that hangs must not hang the program.
+  std::thread writer;
   try {
-    // Waiting for a device that hangs must not hang the program.
     const BlockedSignals blocked;
-    std::thread writer([session]() noexcept { session->write_pieces(); });
+    writer = std::thread([session]() noexcept { session->write_pieces(); });
     ::pthread_setname_np(writer.native_handle(), kThreadName);
-    writer.detach();
   } catch (const std::system_error&) {
     session->log.count_drops(DropReason::kDeviceDropped, session->boundaries.size());
     return true;
   }
-  std::unique_lock results(session->mutex);
-  if (!session->done_signal.wait_for(results, stop_timeout_,
-                                     [&session]() noexcept { return session->is_done; })) {
+  if (!session->wait_until_done(stop_timeout_)) {
+    writer.detach();
     session->is_given_up.store(true, std::memory_order_relaxed);
     session->log.count_drops(DropReason::kDeviceDropped, 1);
     return false;
   }
+  writer.join();
   session->log.count_drops(DropReason::kDeviceDropped, session->lost);
   const std::lock_guard lock(mutex_);
   counts_.kernels = session->written;
