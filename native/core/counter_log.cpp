@@ -102,6 +102,12 @@ EventCounters* CounterLog::join(std::uint32_t os_thread_id, std::uint32_t ordina
     return nullptr;
   }
   CountedThread* thread = find(os_thread_id);
+  // Met just now, before it had said its ordinal; or one that has ended, whose id the system gave again.
+  if (thread != nullptr && thread->ordinal != ordinal && !(thread->events && thread->events->is_held())) {
+    mark_thread(*thread);
+    threads_.erase(place_of(os_thread_id));
+    thread = nullptr;
+  }
   if (thread == nullptr) {
     thread = add(os_thread_id, ordinal);
     watch_signal_.notify_all();
