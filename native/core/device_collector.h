@@ -1,16 +1,16 @@
-// What a capture records a device with. sources/cupti is the one there is; rocprofiler-sdk and PTI fit too.
+// What a capture records a device with. sources/cupti traces it, sources/device_events times
+// ops where nothing traces it; rocprofiler-sdk and PTI fit too.
 //
 // One life of a collector in a process:
 //
-//   preload()                   before the device's runtime starts, for interfaces that must be registered
-//   then
-//                               (rocprofiler-sdk); nothing to do for CUPTI
+//   preload()                   before the device's runtime starts: rocprofiler-sdk must be registered then,
+//                               CUPTI need not
 //   probe()                     what there is, and if it is not enough why: any time, any number of times
 //   start(options, log)         from now on, records go to the log: from one thread of the collector's own
 //     push(id), pop(count)        on the threads of ops: what they call belongs to the op with this id
 //     set_recording(wanted)       for a while not, when somebody wants that
-//     flush(), drain()            what the interface holds back is handed over; what was handed over is in
-//     the log clock_sync()                the device's clock beside ours
+//     flush(), drain()            what the interface holds back is handed over; all of that is in the log
+//     clock_sync()                the device's clock beside ours
 //   stop()                      all of what was complete is in the log, which is not touched again
 //
 // and start again. Of work that is still running at stop nothing is recorded: whoever wants it waits for the

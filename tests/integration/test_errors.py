@@ -18,6 +18,7 @@ from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from tests.support.recorded_ops import record
+from tests.support.served_models import spans_of_calls
 
 
 class RefusedError(Exception):
@@ -85,7 +86,7 @@ def exhausted() -> None:
 def cancelled() -> None:
     @span("cancelled")
     async def wait() -> None:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()  # that nobody sets
 
     async def run() -> None:
         task = asyncio.create_task(wait())
@@ -167,16 +168,7 @@ def test_calls_of_modules_that_raise_say_with_what() -> None:
 
 @pytest.fixture
 def exporter(instrumentor: TorchprofInstrumentor) -> InMemorySpanExporter:
-    exporter = InMemorySpanExporter()
-    instrumentor.instrument(
-        mode="trace",
-        step="module",
-        schedule="active=1000",
-        span_exporter=exporter,
-        tracer_provider=TracerProvider(),
-        redact=lambda _text: None,
-    )
-    return exporter
+    return spans_of_calls(instrumentor, redact=lambda _text: None)
 
 
 def test_a_request_that_fails_is_an_error_in_its_batch_and_its_call(

@@ -17,22 +17,14 @@ from otel_torchprof import batch, step
 from otel_torchprof.instrumentor import TorchprofInstrumentor
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.semconv_batch import BATCH_ATTRIBUTES
-from tests.support.served_models import Repeated, ops_by_trace, ops_of_a_call
+from tests.support.served_models import Repeated, ops_by_trace, ops_of_a_call, spans_of_calls
 
 REQUESTS = 8
 
 
 @pytest.fixture
 def exporter(instrumentor: TorchprofInstrumentor) -> InMemorySpanExporter:
-    exporter = InMemorySpanExporter()
-    instrumentor.instrument(
-        mode="trace",
-        step="module",
-        schedule="active=1000",
-        span_exporter=exporter,
-        tracer_provider=TracerProvider(),
-    )
-    return exporter
+    return spans_of_calls(instrumentor)
 
 
 def start_requests(count: int = REQUESTS) -> list[Span]:

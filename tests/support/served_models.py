@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 import torch
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from otel_torchprof.instrumentor import TorchprofInstrumentor
 
 
 class Repeated(torch.nn.Module):
@@ -22,6 +26,25 @@ class Repeated(torch.nn.Module):
         for _ in range(times):
             value = torch.sin(value)
         return self.last(value)
+
+
+def spans_of_calls(instrumentor: TorchprofInstrumentor, **options: Any) -> InMemorySpanExporter:
+    """Instruments a server by module calls: where its spans arrive.
+
+    Args:
+        instrumentor: not instrumented yet.
+        options: further ones of `instrument()`.
+    """
+    exporter = InMemorySpanExporter()
+    instrumentor.instrument(
+        mode="trace",
+        step="module",
+        schedule="active=1000",
+        span_exporter=exporter,
+        tracer_provider=TracerProvider(),
+        **options,
+    )
+    return exporter
 
 
 def ops_of_a_call(times: int) -> Counter[str]:

@@ -50,6 +50,19 @@ struct EventTimer::Session {
     return std::any_of(origins.begin(), origins.end(),
                        [device](const DeviceOrigin& origin) noexcept { return origin.device == device; });
   }
+  // Where times on a device are measured from. Without one, what is on it has no place in time and is lost.
+  void add_origin(std::int32_t device) noexcept {
+    std::int32_t same = device;
+    void* const event = events.record(&same);
+    if (event == nullptr) {
+      return;
+    }
+    try {
+      origins.push_back({.device = same, .event = event, .ticks = ticks()});
+    } catch (const std::bad_alloc&) {
+      release(event);
+    }
+  }
   void write_pieces() noexcept;
   [[nodiscard]] bool wait_until_done(std::chrono::milliseconds timeout) noexcept {
     std::unique_lock results(mutex);
@@ -132,29 +145,18 @@ void EventTimer::start(const DeviceOptions&, DeviceLog& log) {
   session_ = std::move(session);
 }
 
-void* EventTimer::record(Session& session, std::int32_t& device) noexcept {
-  void* const event = events_.record(&device);
-  if (event == nullptr) {
-    return nullptr;
-  }
-  const std::lock_guard lock(mutex_);
-  if (session_.get() != &session || session.knows(device)) {
-    return event;
-  }
-  std::int32_t same = device;
-  if (void* const origin = events_.record(&same); origin != nullptr) {
-    try {
-      session.origins.push_back({.device = same, .event = origin, .ticks = ticks()});
-    } catch (const std::bad_alloc&) {
-      events_.release(origin);  // what is on this device has no place in time, and is counted as lost
-    }
-  }
-  return event;
-}
-
-bool EventTimer::add(Session& session, const Boundary& boundary) noexcept {
+bool EventTimer::mark(Session& session, std::uint64_t op, std::size_t ended) noexcept {
+  Boundary boundary{.event = nullptr,
+                    .op = op,
+                    .ended = static_cast<std::uint32_t>(ended),
+                    .os_thread_id = current_thread->os_thread_id,
+                    .device = -1};
+  boundary.event = events_.record(&boundary.device);
   const std::lock_guard lock(mutex_);
   if (session_.get() == &session) {
+    if (boundary.event != nullptr && !session.knows(boundary.device)) {
+      session.add_origin(boundary.device);
+    }
     try {
       session.boundaries.push_back(boundary);
       return true;
@@ -180,11 +182,7 @@ bool EventTimer::push(std::uint64_t id) noexcept {
     }
     ++session->ops;
   }
-  std::int32_t device = -1;
-  void* const event = record(*session, device);
-  return add(
-      *session,
-      {.event = event, .op = id, .ended = 0, .os_thread_id = current_thread->os_thread_id, .device = device});
+  return mark(*session, id, 0);
 }
 
 void EventTimer::pop(std::size_t count) noexcept {
@@ -193,16 +191,9 @@ void EventTimer::pop(std::size_t count) noexcept {
     const std::lock_guard lock(mutex_);
     session = session_;
   }
-  if (session == nullptr) {
-    return;
+  if (session != nullptr) {
+    mark(*session, 0, count);
   }
-  std::int32_t device = -1;
-  void* const event = record(*session, device);
-  static_cast<void>(add(*session, {.event = event,
-                                   .op = 0,
-                                   .ended = static_cast<std::uint32_t>(count),
-                                   .os_thread_id = current_thread->os_thread_id,
-                                   .device = device}));
 }
 
 void EventTimer::set_recording(bool wanted) {

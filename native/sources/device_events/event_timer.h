@@ -67,8 +67,8 @@ class EventTimer final : public DeviceCollector {
  private:
   struct Session;
 
-  [[nodiscard]] bool add(Session& session, const Boundary& boundary) noexcept;
-  [[nodiscard]] void* record(Session& session, std::int32_t& device) noexcept;
+  // Puts an event into the stream of the calling thread, and keeps it; false when there is no more room.
+  bool mark(Session& session, std::uint64_t op, std::size_t ended) noexcept;
 
   const torchprof_device_events& events_;
   const std::size_t max_ops_;
