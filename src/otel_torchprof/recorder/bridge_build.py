@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -43,7 +44,7 @@ def compile_library(
 
     Args:
         build: the torch to compile for; its headers must be installed.
-        units: the C++ files.
+        units: the C++ files, compiled as one: what takes time are the headers of torch, which all include.
         sources_dir: the folder their quoted includes are relative to.
         output: the file to make or replace; its folder must exist.
         environ: where `CXX` and `PATH` are read.
@@ -67,7 +68,8 @@ def compile_library(
             *(f"-D{definition}" for definition in build.definitions),
             *("-I", str(sources_dir)),
             *(option for place in build.include_dirs for option in ("-isystem", str(place))),
-            *map(str, units),
+            *(option for unit in units for option in ("-include", str(unit))),
+            *("-x", "c++", os.devnull),
             *("-L", str(build.library_dir), *(f"-l{library}" for library in build.libraries)),
             # Callbacks may still run when the process unloads its libraries.
             *("-Wl,-z,nodelete", "-o", str(made)),
@@ -104,9 +106,9 @@ def compile_bridge(build: TorchBuild, sources_dir: Path, output: Path, environ: 
     try:
         compile_library(build, units, sources_dir, output, environ=environ)
     except CompileError:
-        if build.cuda_include_dir is None:
+        if not build.cuda_include_dirs:
             raise
-        compile_library(replace(build, cuda_include_dir=None), units, sources_dir, output, environ=environ)
+        compile_library(replace(build, cuda_include_dirs=()), units, sources_dir, output, environ=environ)
 
 
 def _first_error(output: str) -> str:

@@ -39,6 +39,7 @@ BRIDGE_HEADERS = (
     "torch/switch_lock.h",
     "core/inputs_encoding.h",
 )
+_SYSTEM_CUDA = "/usr/local/cuda"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class TorchBuild:
     machine: str
     include_dir: Path
     library_dir: Path
-    cuda_include_dir: Path | None = None  # None: no CUDA in torch, or no headers of it
+    cuda_include_dirs: tuple[Path, ...] = ()  # none: no CUDA in torch, or not all headers of it
 
     @classmethod
     def of(cls, torch: ModuleType) -> TorchBuild:
@@ -65,7 +66,7 @@ class TorchBuild:
             machine=platform.machine(),
             include_dir=root / "include",
             library_dir=root / "lib",
-            cuda_include_dir=_find_cuda_headers(root.parent) if with_cuda else None,
+            cuda_include_dirs=cuda_header_dirs(root.parent) if with_cuda else (),
         )
 
     @property
@@ -81,26 +82,28 @@ class TorchBuild:
         abi = f"_GLIBCXX_USE_CXX11_ABI={int(self.cxx11_abi)}"
         named = f'TORCHPROF_TORCH_VERSION="{self.version}"'
         optimized = () if self.debug else ("NDEBUG",)
-        cuda = ("TORCHPROF_WITH_CUDA",) if self.cuda_include_dir else ()
+        cuda = ("TORCHPROF_WITH_CUDA",) if self.cuda_include_dirs else ()
         return (abi, named, *optimized, *cuda)
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
         """Where the headers are that a bridge needs."""
-        return (self.include_dir, *([self.cuda_include_dir] if self.cuda_include_dir else []))
+        return (self.include_dir, *self.cuda_include_dirs)
 
     @property
     def libraries(self) -> tuple[str, ...]:
         """The libraries in `library_dir` that a bridge needs."""
-        return ("torch_cpu", "c10", *(["c10_cuda"] if self.cuda_include_dir else []))
+        return ("torch_cpu", "c10", *(["c10_cuda"] if self.cuda_include_dirs else []))
 
     def bridge_name(self, sources_dir: Path) -> str:
         """File name of the bridge made for this torch from the sources in `sources_dir`.
 
+        It is another one with CUDA than without: where headers of CUDA arrive later, a bridge is made anew.
+
         Raises:
             OSError: a source cannot be read.
         """
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(" ".join(self.definitions).encode())
         for name in (*BRIDGE_UNITS, *BRIDGE_HEADERS):
             content = (sources_dir / name).read_bytes()
             digest.update(f"{name} {len(content)}\n".encode())
@@ -108,11 +111,24 @@ class TorchBuild:
         return f"bridge-{self.key}-{digest.hexdigest()[:16]}.so"
 
 
-def _find_cuda_headers(site_packages: Path) -> Path | None:
-    places = [*sorted(site_packages.glob("nvidia/*/include"))]
-    places += [Path(os.environ[name], "include") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    places.append(Path("/usr/local/cuda/include"))
-    return next((place for place in places if (place / "cuda_runtime_api.h").is_file()), None)
+def cuda_header_dirs(site_packages: Path) -> tuple[Path, ...]:
+    """Folders that together have what c10's headers of CUDA include: the runtime's, and the compiler's `crt`.
+
+    The wheels that torch depends on have no `crt`. Triton, which it depends on too, has a copy of its own.
+    """
+    homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
+    places = [
+        *sorted(site_packages.glob("nvidia/*/include")),
+        *(Path(home, "include") for home in (*homes, _SYSTEM_CUDA)),
+        site_packages / "triton" / "backends" / "nvidia" / "include",
+    ]
+    found: list[Path] = []
+    for header in ("cuda_runtime.h", "crt/host_config.h"):
+        place = next((place for place in (*found, *places) if (place / header).is_file()), None)
+        if place is None:
+            return ()
+        found.append(place)
+    return tuple(dict.fromkeys(found))
 
 
 def _print_for_cmake(sources_dir: Path) -> None:

@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from otel_torchprof.recorder import torch_build
 from otel_torchprof.recorder.bridge_build import (
     CompileError,
     compile_bridge,
@@ -125,23 +126,57 @@ def torch_in(site_packages: Path, *, cuda: str | None) -> ModuleType:
     return cast(ModuleType, module)
 
 
-def test_the_headers_of_cuda_come_with_its_packages(tmp_path: Path) -> None:
-    headers = tmp_path / "nvidia" / "cu13" / "include"
-    headers.mkdir(parents=True)
-    (headers / "cuda_runtime_api.h").touch()
+def cuda_headers(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize("has_compiler", [True, False])
+def test_the_headers_of_cuda_come_with_its_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_compiler: bool
+) -> None:
+    names = ("cuda_runtime.h", "crt/host_config.h")
+    # Of the wheels that torch depends on, only Triton's has what the compiler brings along.
+    of_triton = cuda_headers(tmp_path / "triton" / "backends" / "nvidia" / "include", *names)
+    headers = cuda_headers(tmp_path / "nvidia" / "cu13" / "include", *names[: 2 if has_compiler else 1])
+    for home in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.setenv(home, str(tmp_path / "nowhere"))
+    monkeypatch.setattr(torch_build, "_SYSTEM_CUDA", tmp_path / "nowhere")
     build = TorchBuild.of(torch_in(tmp_path, cuda="13.0"))
-    assert build.include_dirs == (tmp_path / "torch" / "include", headers)
+    of_both = (headers,) if has_compiler else (headers, of_triton)
+    assert build.include_dirs == (tmp_path / "torch" / "include", *of_both)
     assert build.libraries == ("torch_cpu", "c10", "c10_cuda")
     assert "TORCHPROF_WITH_CUDA" in build.definitions
 
 
+@pytest.mark.parametrize("name", ["cuda_runtime.h", "crt/host_config.h"])
+def test_some_headers_of_cuda_are_not_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    home = tmp_path / "cuda"
+    cuda_headers(home / "include", name)
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr(torch_build, "_SYSTEM_CUDA", tmp_path / "nowhere")
+    build = TorchBuild.of(torch_in(tmp_path, cuda="13.0"))
+    assert build.cuda_include_dirs == ()
+    assert "TORCHPROF_WITH_CUDA" not in build.definitions
+
+
+def test_the_name_tells_whether_there_were_headers_of_cuda(tmp_path: Path) -> None:
+    native = Path(__file__).parents[3] / "native"
+    build = TorchBuild("9.9.9", True, False, "x86_64", tmp_path, tmp_path)
+    with_cuda = replace(build, cuda_include_dirs=(tmp_path,))
+    assert build.bridge_name(native) != with_cuda.bridge_name(native)
+
+
 def test_a_torch_without_cuda_needs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    headers = tmp_path / "cuda" / "include"
-    headers.mkdir(parents=True)
-    (headers / "cuda_runtime_api.h").touch()
-    monkeypatch.setenv("CUDA_HOME", str(headers.parent))
+    cuda_headers(tmp_path / "cuda" / "include", "cuda_runtime.h", "crt/host_config.h")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
     build = TorchBuild.of(torch_in(tmp_path, cuda=None))
-    assert build.cuda_include_dir is None
+    assert build.cuda_include_dirs == ()
     assert build.libraries == ("torch_cpu", "c10")
     assert "TORCHPROF_WITH_CUDA" not in build.definitions
 
@@ -151,7 +186,7 @@ def test_where_cuda_does_not_compile_the_rest_does(build: TorchBuild, tmp_path: 
     script = f'{refuse_cuda}\nfor last; do :; done\nprintf "%s" "$*" > "$last"'
     make_compiler(tmp_path, "c++", script)
     output = tmp_path / "bridge.so"
-    with_cuda = replace(build, cuda_include_dir=tmp_path / "cuda")
+    with_cuda = replace(build, cuda_include_dirs=(tmp_path / "cuda",))
     compile_bridge(with_cuda, Path("sources"), output, {"PATH": f"{tmp_path}:{os.defpath}"})
     assert "sources/torch/memory.cpp" in output.read_text().split()
     make_compiler(tmp_path, "c++", "exit 1")
