@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace torchprof {
 
@@ -20,26 +21,26 @@ class DeviceClockLine {
   // `ticks_per_ns`: the rate of ours.
   DeviceClockLine(const DeviceClockPair& start, const DeviceClockPair& latest, double ticks_per_ns) noexcept;
 
-  // Never 0, which is no time.
+  // Never 0, which is no time. 1 where no clock of ours has ever been.
   [[nodiscard]] std::uint64_t to_ticks(std::uint64_t device_ns) const noexcept {
     const auto elapsed_ns =
         static_cast<std::int64_t>(device_ns - static_cast<std::uint64_t>(anchor_.device_ns));
-    const double elapsed_ticks = static_cast<double>(elapsed_ns) * ticks_per_ns_;
-    constexpr double kLimit = 9.2e18;  // what a signed 64-bit integer holds
-    if (elapsed_ticks <= -kLimit || elapsed_ticks >= kLimit) {
-      return 1;
-    }
-    const double rounding = elapsed_ticks < 0 ? -0.5 : 0.5;
-    const auto rounded = static_cast<std::int64_t>(elapsed_ticks + rounding);
-    if (rounded < 0 && anchor_.ticks <= static_cast<std::uint64_t>(-rounded)) {
-      return 1;
-    }
-    return anchor_.ticks + static_cast<std::uint64_t>(rounded);
+    constexpr Int128 kHalf = Int128{1} << (kRateBits - 1U);
+    const Int128 ticks = anchor_.ticks + ((Int128{elapsed_ns} * rate_ + kHalf) >> kRateBits);
+    return ticks > 0 && ticks <= std::numeric_limits<std::uint64_t>::max() ? static_cast<std::uint64_t>(ticks)
+                                                                           : 1;
   }
 
  private:
+  __extension__ using Int128 = __int128;
+
+  // Ticks a ns, in units of 2^-52: as exact as a double, and each time is one multiplication of integers.
+  static constexpr unsigned kRateBits = 52;
+
+  void set_rate(double ticks_per_ns) noexcept;
+
   DeviceClockPair anchor_;
-  double ticks_per_ns_ = 1.0;
+  std::int64_t rate_ = std::int64_t{1} << kRateBits;
 };
 
 }  // namespace torchprof

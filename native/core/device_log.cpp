@@ -7,29 +7,19 @@
 
 namespace torchprof {
 
-template <typename Record>
-void DeviceLog::append(ChunkCursor& cursor, const Record& record) noexcept {
-  std::byte* room = cursor.reserve_fast(sizeof(Record));
-  if (room == nullptr) [[unlikely]] {
-    room = dropped_.reserve(recording_, [&](DropReason& failure) noexcept {
-      std::byte* const taken = cursor.reserve(recording_.arena(), sizeof(Record));
-      failure = cursor.failure();
-      return taken;
-    });
-    if (room == nullptr) {
-      return;
-    }
-  }
-  new (room) Record(record);
-  cursor.commit_record(sizeof(Record));
+std::byte* DeviceLog::reserve(ChunkCursor& cursor, std::uint64_t size_bytes) noexcept {
+  return dropped_.reserve(recording_, [&](DropReason& failure) noexcept {
+    std::byte* const taken = cursor.reserve(recording_.arena(), size_bytes);
+    failure = cursor.failure();
+    return taken;
+  });
 }
-
-template void DeviceLog::append(ChunkCursor&, const DeviceCallRecord&) noexcept;
-template void DeviceLog::append(ChunkCursor&, const DeviceWorkRecord&) noexcept;
 
 void DeviceLog::add_op(std::int64_t correlation, std::uint64_t op_id) noexcept {
   if (is_op_of(op_id, recording_)) {
-    append(ops_, DeviceOpRecord{.correlation = correlation, .op = op_place(op_id), .reserved = 0});
+    DeviceOpRecord& op = room_for(ops_, spare_op_);
+    op = {.correlation = correlation, .op = op_place(op_id), .reserved = 0};
+    commit(ops_, op, spare_op_);
   }
 }
 

@@ -20,8 +20,17 @@ class DeviceLog {
   DeviceLog(const DeviceLog&) = delete;
   DeviceLog& operator=(const DeviceLog&) = delete;
 
-  void add(const DeviceCallRecord& call) noexcept { append(calls_, call); }
-  void add(const DeviceWorkRecord& work) noexcept { append(work_, work); }
+  // Where the next record is to be written, to be filled and then added. In place: copied from elsewhere, its
+  // fields would be read back in larger pieces than they were written in, which stalls a processor. Where the
+  // recording has no room the record is counted as dropped, and adding it does nothing.
+  [[nodiscard]] DeviceCallRecord& next_call() noexcept {
+    return room_for<DeviceCallRecord>(calls_, spare_call_);
+  }
+  [[nodiscard]] DeviceWorkRecord& next_work() noexcept {
+    return room_for<DeviceWorkRecord>(work_, spare_work_);
+  }
+  void add(const DeviceCallRecord& next) noexcept { commit(calls_, next, spare_call_); }
+  void add(const DeviceWorkRecord& next) noexcept { commit(work_, next, spare_work_); }
   // The op with this id (device_op_ids.h) made the call; an id of another recording says nothing here.
   void add_op(std::int64_t correlation, std::uint64_t op_id) noexcept;
 
@@ -40,13 +49,31 @@ class DeviceLog {
 
  private:
   template <typename Record>
-  void append(ChunkCursor& cursor, const Record& record) noexcept;
+  [[nodiscard]] Record& room_for(ChunkCursor& cursor, Record& spare) noexcept {
+    std::byte* room = cursor.reserve_fast(sizeof(Record));
+    if (room == nullptr) [[unlikely]] {
+      room = reserve(cursor, sizeof(Record));
+    }
+    return room != nullptr ? *reinterpret_cast<Record*>(room) : spare;
+  }
+  template <typename Record>
+  void commit(ChunkCursor& cursor, const Record& next, const Record& spare) noexcept {
+    if (&next != &spare) [[likely]] {
+      cursor.commit_record(sizeof(Record));
+    }
+  }
+  // As the cursor's; counts a drop.
+  [[nodiscard]] std::byte* reserve(ChunkCursor& cursor, std::uint64_t size_bytes) noexcept;
 
   ActiveRecording& recording_;
   std::uint32_t slot_;
   ChunkCursor calls_{ChunkKind::kDeviceCalls, sizeof(DeviceCallRecord)};
   ChunkCursor work_{ChunkKind::kDeviceWork, sizeof(DeviceWorkRecord)};
   ChunkCursor ops_{ChunkKind::kDeviceOps, sizeof(DeviceOpRecord)};
+  // Filled where there is no room.
+  DeviceCallRecord spare_call_{};
+  DeviceWorkRecord spare_work_{};
+  DeviceOpRecord spare_op_{};
   DropBackoff dropped_;
   std::unordered_map<std::uint32_t, std::uint32_t> ordinals_;  // by the system's thread id
 };

@@ -42,10 +42,26 @@ RecordDecoder::RecordDecoder(const Libraries& libraries, DeviceLog& log,
   work.registers = work.shared_bytes = -1;
 }
 
-DeviceWorkRecord RecordDecoder::work_of(EventKind kind) const noexcept {
-  DeviceWorkRecord work = nothing_known_;
+DeviceWorkRecord& RecordDecoder::next_work(EventKind kind, Times times) noexcept {
+  DeviceWorkRecord& work = log_.next_work();
+  work = nothing_known_;
   work.kind = static_cast<u8>(kind);
+  work.start_ticks = times.start_ticks;
+  work.end_ticks = times.end_ticks;
   return work;
+}
+
+DeviceCallRecord& RecordDecoder::next_call(EventKind kind, Times times) noexcept {
+  DeviceCallRecord& call = log_.next_call();
+  call = {.start_ticks = times.start_ticks,
+          .end_ticks = times.end_ticks,
+          .correlation = -1,
+          .thread = 0,
+          .name = 0,
+          .callback_id = -1,
+          .kind = static_cast<u8>(kind),
+          .reserved = {}};
+  return call;
 }
 
 void RecordDecoder::decode(u8* buffer, std::size_t valid_bytes, const DeviceClockLine& clock) {
@@ -83,28 +99,28 @@ void RecordDecoder::decode_record(const std::byte* record) {
   ++counts_.unknown_records;
 }
 
-template <typename Record>
-bool RecordDecoder::set_times(Record& into, const std::byte* record, std::size_t start, std::size_t end) {
+RecordDecoder::Times RecordDecoder::times_of(const std::byte* record, std::size_t start,
+                                             std::size_t end) noexcept {
   const auto start_ns = field<u64>(record, start);
   const auto end_ns = field<u64>(record, end);
   if (start_ns == 0 || end_ns < start_ns) {
     log_.count_drops(DropReason::kDeviceNoTime, 1);
-    return false;
+    return {};
   }
   if (end_ns < static_cast<u64>(first_.device_ns)) {
     log_.count_drops(DropReason::kDeviceTooEarly, 1);
-    return false;
+    return {};
   }
-  into.start_ticks = clock_.to_ticks(start_ns);
-  into.end_ticks = std::max(into.start_ticks, clock_.to_ticks(end_ns));
-  return true;
+  const u64 start_ticks = clock_.to_ticks(start_ns);
+  return {.start_ticks = start_ticks, .end_ticks = std::max(start_ticks, clock_.to_ticks(end_ns))};
 }
 
 void RecordDecoder::add_kernel(const std::byte* record) {
-  DeviceWorkRecord work = work_of(EventKind::kKernel);
-  if (!set_times(work, record, kernel::kStart, kernel::kEnd)) {
+  const Times times = times_of(record, kernel::kStart, kernel::kEnd);
+  if (!times.are_known()) {
     return;
   }
+  DeviceWorkRecord& work = next_work(EventKind::kKernel, times);
   const auto device = field<u32>(record, kernel::kDevice);
   work.correlation = correlations_.widen(field<u32>(record, kernel::kCorrelation));
   work.graph_node_id = graph_id_of<u64>(record, kernel::kGraphNode);
@@ -126,10 +142,11 @@ void RecordDecoder::add_kernel(const std::byte* record) {
 
 void RecordDecoder::add_copy(const std::byte* record, std::size_t correlation, std::size_t graph_node,
                              std::size_t graph) {
-  DeviceWorkRecord work = work_of(EventKind::kMemcpy);
-  if (!set_times(work, record, memcpy_record::kStart, memcpy_record::kEnd)) {
+  const Times times = times_of(record, memcpy_record::kStart, memcpy_record::kEnd);
+  if (!times.are_known()) {
     return;
   }
+  DeviceWorkRecord& work = next_work(EventKind::kMemcpy, times);
   const auto kind = field<u8>(record, memcpy_record::kCopyKind);
   const auto source = field<u8>(record, memcpy_record::kSource);
   const auto destination = field<u8>(record, memcpy_record::kDestination);
@@ -148,10 +165,11 @@ void RecordDecoder::add_copy(const std::byte* record, std::size_t correlation, s
 }
 
 void RecordDecoder::add_memset(const std::byte* record) {
-  DeviceWorkRecord work = work_of(EventKind::kMemset);
-  if (!set_times(work, record, memset_record::kStart, memset_record::kEnd)) {
+  const Times times = times_of(record, memset_record::kStart, memset_record::kEnd);
+  if (!times.are_known()) {
     return;
   }
+  DeviceWorkRecord& work = next_work(EventKind::kMemset, times);
   const auto memory_kind = field<u16>(record, memset_record::kMemoryKind);
   work.name =
       small_name_id(name_key(NameSpace::kMemset, memory_kind), [&] { return memset_name(memory_kind); });
@@ -168,10 +186,11 @@ void RecordDecoder::add_memset(const std::byte* record) {
 
 // A whole graph, where its nodes are not asked for.
 void RecordDecoder::add_graph(const std::byte* record) {
-  DeviceWorkRecord work = work_of(EventKind::kKernel);
-  if (!set_times(work, record, graph_trace::kStart, graph_trace::kEnd)) {
+  const Times times = times_of(record, graph_trace::kStart, graph_trace::kEnd);
+  if (!times.are_known()) {
     return;
   }
+  DeviceWorkRecord& work = next_work(EventKind::kKernel, times);
   work.name = small_name_id(name_key(NameSpace::kGraph, 0), [] { return std::string("CUDA graph"); });
   work.correlation = correlations_.widen(field<u32>(record, graph_trace::kCorrelation));
   work.graph_id = graph_id_of<u32>(record, graph_trace::kGraph);
@@ -183,10 +202,11 @@ void RecordDecoder::add_graph(const std::byte* record) {
 }
 
 void RecordDecoder::add_synchronization(const std::byte* record) {
-  DeviceWorkRecord work = work_of(EventKind::kSync);
-  if (!set_times(work, record, synchronization::kStart, synchronization::kEnd)) {
+  const Times times = times_of(record, synchronization::kStart, synchronization::kEnd);
+  if (!times.are_known()) {
     return;
   }
+  DeviceWorkRecord& work = next_work(EventKind::kSync, times);
   const auto type = field<u32>(record, synchronization::kType);
   work.name = small_name_id(name_key(NameSpace::kSynchronization, type),
                             [&] { return std::string(synchronization_name(type)); });
@@ -205,11 +225,11 @@ void RecordDecoder::add_call(const std::byte* record, EventKind kind) {
   if (is_runtime ? is_noise(callback_id) : !is_driver_launch(callback_id)) {
     return;
   }
-  DeviceCallRecord call{};
-  if (!set_times(call, record, api::kStart, api::kEnd)) {
+  const Times times = times_of(record, api::kStart, api::kEnd);
+  if (!times.are_known()) {
     return;
   }
-  call.kind = static_cast<u8>(kind);
+  DeviceCallRecord& call = next_call(kind, times);
   call.correlation = correlations_.widen(field<u32>(record, api::kCorrelation));
   call.thread = ordinal_of(field<u32>(record, api::kThread));
   call.name = call_name_id(is_runtime ? kRuntimeDomain : kDriverDomain, callback_id);
@@ -219,16 +239,16 @@ void RecordDecoder::add_call(const std::byte* record, EventKind kind) {
 }
 
 void RecordDecoder::add_overhead(const std::byte* record) {
-  DeviceCallRecord call{};
   // That of a whole process or device is on no thread.
-  if (field<u32>(record, overhead::kObjectKind) != kObjectThread ||
-      !set_times(call, record, overhead::kStart, overhead::kEnd)) {
+  if (field<u32>(record, overhead::kObjectKind) != kObjectThread) {
+    return;
+  }
+  const Times times = times_of(record, overhead::kStart, overhead::kEnd);
+  if (!times.are_known()) {
     return;
   }
   const auto kind = field<u32>(record, overhead::kOverheadKind);
-  call.kind = static_cast<u8>(EventKind::kOverhead);
-  call.correlation = -1;
-  call.callback_id = -1;
+  DeviceCallRecord& call = next_call(EventKind::kOverhead, times);
   call.thread = ordinal_of(field<u32>(record, overhead::kThread));
   call.name =
       small_name_id(name_key(NameSpace::kOverhead, kind), [&] { return std::string(overhead_name(kind)); });

@@ -51,11 +51,18 @@ class RecordDecoder {
   void add_overhead(const std::byte* record);
   void add_external_id(const std::byte* record);
 
-  // Of which nothing is known yet but its kind.
-  [[nodiscard]] DeviceWorkRecord work_of(EventKind kind) const noexcept;
-  // Into `start_ticks` and `end_ticks`; false, and counted, for what cannot be recorded.
-  template <typename Record>
-  [[nodiscard]] bool set_times(Record& into, const std::byte* record, std::size_t start, std::size_t end);
+  // Two registers: a std::optional would go through memory, written in pieces and read back as one.
+  struct Times {
+    std::uint64_t start_ticks = 0;
+    std::uint64_t end_ticks = 0;
+
+    [[nodiscard]] bool are_known() const noexcept { return start_ticks != 0; }
+  };
+  // Not known, and counted, of what cannot be recorded.
+  [[nodiscard]] Times times_of(const std::byte* record, std::size_t start, std::size_t end) noexcept;
+  // Records to be added, of which no more is known yet.
+  [[nodiscard]] DeviceWorkRecord& next_work(EventKind kind, Times times) noexcept;
+  [[nodiscard]] DeviceCallRecord& next_call(EventKind kind, Times times) noexcept;
 
   [[nodiscard]] std::uint32_t kernel_name_id(const char* name);
   // Looks at the name itself.
@@ -83,7 +90,7 @@ class RecordDecoder {
   const Libraries& libraries_;
   DeviceLog& log_;
   DeviceClockPair first_;
-  // To be copied: of a record made in place compilers set all bytes to 0 first, by a slow instruction.
+  // To be copied: for an aggregate of this size compilers set all bytes to 0 first, by a slow instruction.
   DeviceWorkRecord nothing_known_{};
   DeviceClockLine clock_;
   CorrelationIds correlations_;

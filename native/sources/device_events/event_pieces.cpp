@@ -94,7 +94,8 @@ void PieceWriter::write_piece(const Boundary& from, const Boundary& to, std::uin
     return;
   }
   const OpenOp& op = open_.back();
-  DeviceWorkRecord work = work_of(log_.name_of_op(op.id), from.device, lane);
+  DeviceWorkRecord& work = log_.next_work();
+  work = work_of(log_.name_of_op(op.id), from.device, lane);
   const std::uint64_t begins = anchor->line.to_ticks(static_cast<std::uint64_t>(std::llround(start_ns)));
   work.start_ticks = std::max(begins, end_ticks_);
   work.end_ticks = work.start_ticks + static_cast<std::uint64_t>(std::llround(duration_ns * ticks_per_ns_));
