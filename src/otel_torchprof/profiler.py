@@ -217,17 +217,17 @@ class profile(TraceProfile):
     def step(self) -> None:
         """End a step and begin the next. It is an explicit step of the program too, as with `step()`.
 
+        Before `start()` and after `stop()` the step is only counted, so that a loop may go on.
+
         Raises:
-            RuntimeError: it was not started, or is stopped.
             ValueError: the schedule returned no action for the step; the step before goes on then.
             BridgeUnavailable, OSError: as `start`.
         """
-        self._require_running()
         before = self.step_num
         try:
             self._machine.step()
         finally:
-            if self.step_num != before:
+            if self._machine.running and self.step_num != before:
                 process_steps.advance(StepSource.EXPLICIT, self)
 
     def stop(self) -> None:
@@ -238,7 +238,7 @@ class profile(TraceProfile):
             OSError: the recording cannot be saved.
         """
         if not self._was_started:
-            self._require_running()
+            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
         if self._machine.running:
             try:
                 self._machine.end()
@@ -264,10 +264,6 @@ class profile(TraceProfile):
     def _trace_ready(self) -> None:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
-
-    def _require_running(self) -> None:
-        if not self._machine.running:
-            raise RuntimeError("the profile does not record: call start(), or use `with`, first")
 
 
 class _ProfileCycles:

@@ -13,7 +13,7 @@ import torch
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, TraceFlags
 
 import otel_torchprof
-from otel_torchprof import Recording, profile
+from otel_torchprof import ProfilerAction, Recording, profile, schedule
 from otel_torchprof.recorder import step_details
 from otel_torchprof.recorder.steps import process_steps
 from otel_torchprof.recording.kinds import StepFlags
@@ -91,14 +91,31 @@ def test_wrong_use_says_what_to_do() -> None:
     with pytest.raises(RuntimeError, match="there is no recording yet: leave the `with` block"):
         _ = prof.recording
     with pytest.raises(RuntimeError, match=r"the profile does not record: call start\(\)"):
-        prof.step()
-    with pytest.raises(RuntimeError, match=r"the profile does not record: call start\(\)"):
         prof.stop()
     with prof, pytest.raises(RuntimeError, match="a profile records once: make another"):
         prof.start()
     prof.stop()
-    with pytest.raises(RuntimeError, match=r"the profile does not record: call start\(\)"):
+
+
+def test_steps_outside_of_a_profile_are_counted_only() -> None:
+    delivered: list[int] = []
+    prof = profile(
+        schedule=schedule(wait=1, warmup=1, active=1, repeat=0),
+        on_trace_ready=lambda prof: delivered.append(prof.step_num),
+    )
+    prof.step()
+    assert (prof.step_num, prof.current_action) == (1, ProfilerAction.WARMUP)
+    prof.start()
+    prof.step()
+    torch.ones(2).cos()
+    prof.step()
+    prof.stop()
+    assert delivered == [3]
+    for _ in range(4):
         prof.step()
+    assert (prof.step_num, prof.current_action) == (7, ProfilerAction.WARMUP)
+    assert delivered == [3]
+    assert names_of(prof.recording)["aten::cos"] == 1
 
 
 def test_a_path_that_cannot_be_written_raises(tmp_path: Path) -> None:

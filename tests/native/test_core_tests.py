@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import sysconfig
@@ -17,8 +18,8 @@ TOOLS = Path(sysconfig.get_path("scripts"))
 JOBS = str(min(2, os.cpu_count() or 1))
 
 
-def run(*command: str | Path, **environ: str) -> None:
-    """Runs a step of the build or the tests; its whole output is shown only when it fails."""
+def run(*command: str | Path, **environ: str) -> str:
+    """Runs a step of the build or the tests, and returns its whole output, shown only when it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         stdin=subprocess.DEVNULL,
@@ -30,6 +31,7 @@ def run(*command: str | Path, **environ: str) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-20_000:]}"
+    return done.stdout
 
 
 def compiles(flags: list[str], source: str, tmp_path: Path) -> bool:
@@ -68,3 +70,7 @@ def test_the_cpp_tests_pass(sanitizers: str, targets: list[str], tmp_path: Path)
         TSAN_OPTIONS="halt_on_error=1",
         UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
     )
+    if "model_tests" in targets and platform.machine() == "x86_64":
+        listed = run(build / "native" / "tests" / "model_tests", "--list-test-cases")
+        if "NVIDIA's libcupti answers without a driver" not in listed:
+            skip_or_fail("no libcupti 13.0 with headers to ask: pip install nvidia-cuda-cupti==13.0.85")

@@ -53,7 +53,7 @@ class CycleMachine:
         self.running = True
 
     def step(self) -> None:
-        """End the current step and begin the next.
+        """End the current step and begin the next. While it does not run, that is all: steps are counted.
 
         Raises:
             ValueError: the schedule returned no action for it; nothing has changed then.
@@ -61,6 +61,8 @@ class CycleMachine:
         number = self.step_number + 1
         action = action_at(self._schedule, number)
         before, self.action, self.step_number = self.action, action, number
+        if not self.running:
+            return
         is_cut_off = before is ProfilerAction.RECORD and not action.records
         if is_cut_off or (before is ProfilerAction.WARMUP and action is ProfilerAction.NONE):
             warn_incorrect(before, action)
