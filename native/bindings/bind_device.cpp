@@ -33,6 +33,31 @@ DeviceKind kind_of(const std::string& name) {
   throw std::invalid_argument("no kind of device record is called " + name);
 }
 
+// By the names that Kineto's traces have, where they have one.
+nb::list list_of(const std::vector<DeviceProperties>& devices) {
+  nb::list result;
+  for (const DeviceProperties& device : devices) {
+    nb::dict properties;
+    properties["id"] = nb::len(result);
+    properties["name"] = text(device.name);
+    properties["totalGlobalMem"] = device.memory_bytes;
+    properties["computeMajor"] = device.compute_major;
+    properties["computeMinor"] = device.compute_minor;
+    properties["maxThreadsPerBlock"] = device.max_threads_per_block;
+    properties["maxThreadsPerMultiprocessor"] = device.max_threads_per_multiprocessor;
+    properties["maxBlocksPerMultiprocessor"] = device.max_blocks_per_multiprocessor;
+    properties["regsPerBlock"] = device.registers_per_block;
+    properties["warpSize"] = device.warp_size;
+    properties["sharedMemPerBlock"] = device.shared_bytes_per_block;
+    properties["numSms"] = device.multiprocessors;
+    properties["regsPerMultiprocessor"] = device.registers_per_multiprocessor;
+    properties["sharedMemPerBlockOptin"] = device.max_shared_bytes_per_block;
+    properties["sharedMemPerMultiprocessor"] = device.shared_bytes_per_multiprocessor;
+    result.append(properties);
+  }
+  return result;
+}
+
 nb::dict device_probe(const std::vector<std::string>& cupti_paths, bool try_subscribe) {
   DeviceProbe probe;
   {
@@ -46,6 +71,7 @@ nb::dict device_probe(const std::vector<std::string>& cupti_paths, bool try_subs
   result["cupti_version"] = probe.interface_version;
   result["driver_version"] = probe.driver_version;
   result["devices"] = probe.devices;
+  result["properties"] = list_of(probe.properties);
   result["subscriber"] = text(probe.subscriber);
   return result;
 }
@@ -102,6 +128,8 @@ void bind_device(nb::module_& m) {
            nb::arg("max_buffer_bytes") = DeviceOptions{}.max_buffer_bytes)
       .def("start_device_events", start_device_events, nb::arg("events"))
       .def("record_device", &Capture::record_device, nb::arg("wanted"), nb::call_guard<WithoutGil>())
+      .def("set_own_device_thread", &Capture::set_own_device_thread, nb::arg("thread_id"),
+           nb::call_guard<WithoutGil>())
       .def("stop_device", &Capture::stop_device, nb::call_guard<WithoutGil>())
       .def("device_counts", device_counts);
   m.def("device_probe", device_probe, nb::arg("cupti_paths"), nb::arg("try_subscribe") = false);

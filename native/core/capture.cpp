@@ -196,16 +196,27 @@ void Capture::record_device(bool wanted) {
   }
 }
 
-void Capture::stop_device() noexcept {
-  if (!lost_in_fork()) {
-    const std::lock_guard lock(device_mutex_);
-    end_device();
+bool Capture::stop_device() noexcept {
+  if (lost_in_fork()) {
+    return true;
+  }
+  const std::lock_guard lock(device_mutex_);
+  return end_device();
+}
+
+void Capture::set_own_device_thread(std::uint32_t os_thread_id) noexcept {
+  if (lost_in_fork()) {
+    return;
+  }
+  const std::lock_guard lock(device_mutex_);
+  if (device_log_ != nullptr) {
+    device_log_->set_own_thread(os_thread_id);
   }
 }
 
-void Capture::end_device() noexcept {
+bool Capture::end_device() noexcept {
   if (device_ == nullptr) {
-    return;
+    return true;
   }
   slots[static_cast<std::size_t>(slot_.load(std::memory_order_relaxed))].device.store(
       nullptr, std::memory_order_release);
@@ -218,6 +229,7 @@ void Capture::end_device() noexcept {
   } else {
     leak(recording_, std::move(device_log_));  // still written to
   }
+  return is_done;
 }
 
 DeviceCounts Capture::device_counts() const noexcept {

@@ -71,7 +71,10 @@ class Capture {
   void record_device(bool wanted);
   // What the device has finished is in the recording then. Idempotent, and bounded in time; stop() does it
   // too.
-  void stop_device() noexcept;
+  // False when the device did not end: then records are missing.
+  bool stop_device() noexcept;
+  // Calls that this thread makes to wait for the device are the recorder's own.
+  void set_own_device_thread(std::uint32_t os_thread_id) noexcept;
   // So far, or until the device was stopped.
   [[nodiscard]] DeviceCounts device_counts() const noexcept;
 
@@ -91,7 +94,7 @@ class Capture {
   enum class State { kNew, kRecording, kStopped };
 
   void mark_counters() noexcept;
-  void end_device() noexcept;
+  bool end_device() noexcept;
   // While recording, under the lock.
   void end_counters() noexcept;
   [[nodiscard]] std::atomic<CounterScope>& counter_scope() const noexcept;

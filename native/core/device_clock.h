@@ -21,6 +21,9 @@ class DeviceClockLine {
   // `ticks_per_ns`: the rate of ours.
   DeviceClockLine(const DeviceClockPair& start, const DeviceClockPair& latest, double ticks_per_ns) noexcept;
 
+  // The later of the two pairs. Nothing has ended long after the interface was asked for its time.
+  [[nodiscard]] const DeviceClockPair& latest() const noexcept { return anchor_; }
+
   // Never 0, which is no time. 1 where no clock of ours has ever been.
   [[nodiscard]] std::uint64_t to_ticks(std::uint64_t device_ns) const noexcept {
     const auto elapsed_ns =

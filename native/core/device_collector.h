@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -39,12 +40,31 @@ struct DeviceOptions {
   std::size_t max_buffer_bytes = std::size_t{64} * 1024 * 1024;
 };
 
+// What a device is; numbers are -1 where they are not known.
+struct DeviceProperties {
+  std::string name;
+  std::int64_t memory_bytes = -1;
+  int compute_major = -1;
+  int compute_minor = -1;
+  int multiprocessors = -1;
+  int warp_size = -1;
+  int max_threads_per_block = -1;
+  int max_threads_per_multiprocessor = -1;
+  int max_blocks_per_multiprocessor = -1;
+  int registers_per_block = -1;
+  int registers_per_multiprocessor = -1;
+  int shared_bytes_per_block = -1;
+  int max_shared_bytes_per_block = -1;  // that a kernel may ask for
+  int shared_bytes_per_multiprocessor = -1;
+};
+
 struct DeviceProbe {
   std::string reason;  // why a device cannot be recorded and what helps, in one line; empty when it can
   std::string library;
   std::uint32_t interface_version = 0;
   int driver_version = 0;  // 13000 = CUDA 13.0; 0 = not known
   int devices = -1;        // -1 = not known
+  std::vector<DeviceProperties> properties;
   std::string subscriber;  // who else uses the interface, where that was asked; empty = nobody
 };
 
@@ -92,10 +112,12 @@ class DeviceCollector {
   virtual void flush() noexcept = 0;
   // Waits until all that was handed over is in the log; false when that took more than `timeout_ms`.
   virtual bool drain(std::int64_t timeout_ms) noexcept = 0;
-  // Idempotent, and bounded in time. False when the log may still be written to: it must never be freed then.
+  // Idempotent, and bounded in time. False when it did not end: then records are missing, and the log may
+  // still be written to and must never be freed.
   virtual bool stop() noexcept = 0;
 
-  [[nodiscard]] virtual DeviceClockPair clock_sync() noexcept = 0;
+  // None where the interface does not tell its time.
+  [[nodiscard]] virtual std::optional<DeviceClockPair> clock_sync() noexcept = 0;
   [[nodiscard]] virtual DeviceCounts counts() const noexcept = 0;
 };
 

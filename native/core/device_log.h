@@ -2,6 +2,7 @@
 // thread only, but for counting drops.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
@@ -41,6 +42,12 @@ class DeviceLog {
   // The ordinal of a thread of this process, its track made if need be; 0 when there is no room for it.
   [[nodiscard]] std::uint32_t ordinal_of(std::uint32_t os_thread_id) noexcept;
 
+  // A thread of the recorder's own, whose calls are not the program's. On any thread.
+  void set_own_thread(std::uint32_t os_thread_id) noexcept { own_thread_.store(os_thread_id); }
+  [[nodiscard]] bool is_own_thread(std::uint32_t os_thread_id) const noexcept {
+    return own_thread_.load(std::memory_order_relaxed) == os_thread_id;
+  }
+
   // On any thread.
   void count_drops(DropReason reason, std::uint64_t count) noexcept { recording_.count_drops(reason, count); }
 
@@ -74,6 +81,7 @@ class DeviceLog {
   DeviceCallRecord spare_call_{};
   DeviceWorkRecord spare_work_{};
   DeviceOpRecord spare_op_{};
+  std::atomic<std::uint32_t> own_thread_{0};  // 0 = none
   DropBackoff dropped_;
   std::unordered_map<std::uint32_t, std::uint32_t> ordinals_;  // by the system's thread id
 };

@@ -64,6 +64,7 @@ class DeviceReader {
     op_places_.order();
     each<DeviceCallRecord>(ChunkKind::kDeviceCalls, [this](const DeviceCallRecord& call) { add_call(call); });
     calls_.order();
+    own_calls_.order();
     // A synchronization says in which context it waited, not on which device.
     each<DeviceWorkRecord>(ChunkKind::kDeviceWork, [this](const DeviceWorkRecord& work) {
       if (work.device >= 0) device_of_context_.try_emplace(work.context, work.device);
@@ -82,6 +83,7 @@ class DeviceReader {
   }
 
   void add_call(const DeviceCallRecord& call) {
+    if ((call.flags & kOwnCall) != 0) return own_calls_.add(call.correlation, 0);
     EventTimes when = times_of(call.start_ticks, call.end_ticks);
     const std::uint32_t track = tracks_.of_thread(call.thread);
     const std::int64_t external_id = external_id_of(call.correlation);
@@ -97,6 +99,7 @@ class DeviceReader {
   }
 
   void add_work(const DeviceWorkRecord& work) {
+    if (own_calls_.find(work.correlation)) return;
     DeviceRecord record = record_of(work);
     const std::uint32_t track = tracks_.of_stream(record.device, work.context, work.stream);
     record.event = events_.add_device_event(work.kind, strings_.find(work.name, problems_), track,
@@ -163,6 +166,7 @@ class DeviceReader {
   ProblemCounts& problems_;
   Correlations op_places_;  // the op that was running, by the correlation id of the call
   Correlations calls_;      // rows
+  Correlations own_calls_;  // of the recorder
   std::unordered_map<std::int32_t, std::int32_t> device_of_context_;
   DeviceRows rows_;
 };

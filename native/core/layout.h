@@ -295,6 +295,10 @@ static_assert(sizeof(DeviceRecord) == 128);
 // together. A reader makes events, tracks of streams, DeviceRecords and links of it. Times are ticks.
 
 // A call into a device's runtime or driver, on the thread that made it.
+enum DeviceCallFlags : std::uint8_t {
+  kOwnCall = 1U << 0U,  // of the recorder itself: neither it nor what it waited for is an event
+};
+
 struct DeviceCallRecord {
   std::uint64_t start_ticks;
   std::uint64_t end_ticks;
@@ -303,7 +307,8 @@ struct DeviceCallRecord {
   std::uint32_t name;        // string id
   std::int32_t callback_id;  // as DeviceRecord::callback_id
   std::uint8_t kind;         // EventKind: kRuntime, kDriver or kOverhead
-  std::uint8_t reserved[3];
+  std::uint8_t flags;        // DeviceCallFlags
+  std::uint8_t reserved[2];
 };
 static_assert(sizeof(DeviceCallRecord) == 40);
 

@@ -16,6 +16,7 @@ namespace torchprof::testing {
 inline constexpr std::uint32_t kCupti13_0 = 130'000;
 inline constexpr std::uint32_t kLaunchKernel = 211;
 inline constexpr std::uint32_t kCopyAsync = 41;
+inline constexpr std::uint32_t kDeviceSynchronize = 165;
 inline constexpr std::uint32_t kDriverLaunchKernel = 307;
 
 inline DeviceCollector& collector() { return cupti::CuptiCollector::instance(); }

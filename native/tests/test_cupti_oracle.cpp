@@ -206,6 +206,7 @@ TEST_CASE("the calls that are left out, and the launches, are what libcupti call
         "cudaEventDestroy cudaDeviceGetAttribute cudaStreamIsCapturing cudaStreamIsCapturing_ptsz "
         "cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_ptsz cudaThreadExchangeStreamCaptureMode "
         "cudaStreamGetCaptureInfo_v2 cudaStreamGetCaptureInfo_v2_ptsz cudaStreamGetCaptureInfo "
+        "cudaStreamGetCaptureInfo_ptsz "
         "__cudaPushCallConfiguration __cudaPopCallConfiguration ");
   std::string launches;
   for (const std::uint32_t call : kDriverLaunches) {

@@ -34,8 +34,8 @@ bool holds(const std::string& text, std::string_view part) { return text.find(pa
 }  // namespace
 
 TEST_CASE("what CUPTI refuses is named, and the capture goes on") {
-  const std::vector<const char*> steps{"cuptiGetVersion", "cuptiSubscribe", "cuptiActivityRegisterCallbacks",
-                                       "cuptiActivityEnable"};
+  const std::vector<const char*> steps{"cuptiGetVersion", "cuptiSubscribe", "cuptiGetTimestamp",
+                                       "cuptiActivityRegisterCallbacks", "cuptiActivityEnable"};
   for (const char* step : steps) {
     for (const int error : {14, 15, 26, 35, 39, 999}) {
       CAPTURE(step);
@@ -77,6 +77,8 @@ TEST_CASE("another subscriber is named as far as it can be told") {
   CHECK(subscription_holder({}, "/opt/ncu/libcuda-injection.so") == "Nsight Compute");
   CHECK(holds(subscription_holder({"/venv/torch/lib/libtorch_cuda.so"}, ""), "torch.profiler"));
   CHECK(subscription_holder({}, "/opt/mine.so") == "/opt/mine.so");
+  // torch is there in any case; what was injected is there for this.
+  CHECK(subscription_holder({"/venv/torch/lib/libtorch_cuda.so"}, "/opt/mine.so") == "/opt/mine.so");
   CHECK(subscription_holder({"libc.so.6"}, "") == "another profiler");
 }
 
@@ -90,6 +92,55 @@ TEST_CASE("a probe says what is there") {
   CHECK(holds(probe.library, "libcupti.so.13"));
   stand_in_reset(17);
   CHECK(holds(collector().probe({}, false).reason, "older than CUDA 12.0"));
+}
+
+TEST_CASE("a probe says what the devices are, as far as the driver tells") {
+  stand_in_reset(kCupti13_0);
+  const DeviceProbe probe = collector().probe({}, false);
+  REQUIRE(probe.properties.size() == 2);
+  const DeviceProperties& first = probe.properties[0];
+  CHECK(first.name == "stand-in 0");
+  CHECK(first.memory_bytes == 150'754'820'096);
+  CHECK(first.compute_major == 9);
+  CHECK(first.compute_minor == 0);
+  CHECK(first.multiprocessors == 132);
+  CHECK(first.max_threads_per_multiprocessor == 2048);
+  CHECK(first.max_blocks_per_multiprocessor == 32);
+  CHECK(first.max_shared_bytes_per_block == 232'448);
+  const DeviceProperties& second = probe.properties[1];
+  CHECK(second.name == "stand-in 1");
+  CHECK(second.memory_bytes == -1);
+  CHECK(second.multiprocessors == -1);
+}
+
+TEST_CASE("a driver that does not start, or is older than libcupti, is named") {
+  struct Fault {
+    const char* variable;
+    const char* value;
+    int devices;
+    const char* text;
+  };
+  const std::vector<Fault> faults{
+      {"STAND_IN_CUDA_INIT", "100", 0, "does not start: CUDA_ERROR_NO_DEVICE (100); "},
+      {"STAND_IN_CUDA_INIT", "999", -1, "does not start: an error it does not name (999); "},
+      {"STAND_IN_CUDA_DRIVER", "12080", 2, "the driver is for CUDA 12, older than "}};
+  for (const Fault& fault : faults) {
+    CAPTURE(fault.value);
+    stand_in_reset(kCupti13_0);
+    ::setenv(fault.variable, fault.value, 1);
+    const DeviceProbe probe = collector().probe({}, true);
+    CHECK(holds(probe.reason, fault.text));
+    CHECK(probe.devices == fault.devices);
+    Capture capture("", kSmallCapBytes);
+    start(capture);
+    CHECK(holds(refusal_of(capture), fault.text));
+    ::unsetenv(fault.variable);
+    CHECK(refusal_of(capture).empty());
+  }
+  stand_in_reset(26);  // of CUDA 12.8
+  ::setenv("STAND_IN_CUDA_DRIVER", "12020", 1);
+  CHECK(collector().probe({}, true).reason.empty());
+  ::unsetenv("STAND_IN_CUDA_DRIVER");
 }
 
 TEST_CASE("a device records into one capture at a time, and into a capture once") {
@@ -134,6 +185,99 @@ TEST_CASE("what is handed over while nothing records is of no capture") {
   const Recording recording = second.finish();
   CHECK(recording.events.size() == 0);
   CHECK(drops(second.capture, DropReason::kDeviceTooEarly) == 1);
+}
+
+TEST_CASE("a clock that fails meanwhile leaves the times by the last reading") {
+  DeviceCapture device;
+  stand_in_fail("cuptiGetTimestamp", 999);
+  const std::uint64_t begin_ns = stand_in_now_ns();
+  launch("kernel");
+  const Recording recording = device.finish();
+  const std::size_t row = only_row(recording, "kernel");
+  REQUIRE(row < recording.events.size());
+  const auto start_ns = static_cast<std::uint64_t>(recording.events.start_ns[row]);
+  constexpr std::uint64_t kMinute = 60'000'000'000;
+  CHECK(start_ns > begin_ns - kMinute);
+  CHECK(start_ns < stand_in_now_ns() + kMinute);
+}
+
+TEST_CASE("work of a time that has not come is counted, not recorded") {
+  DeviceCapture device;
+  const std::uint64_t now = stand_in_now_ns();
+  constexpr std::uint64_t kHour = 3'600'000'000'000;
+  stand_in_kernel("later", 1, 0, 7, now + kHour, now + kHour + 1);
+  stand_in_kernel("endless", 2, 0, 7, now, ~std::uint64_t{0});
+  launch("kernel");
+  const Recording recording = device.finish();
+  CHECK(count_named(recording, "kernel") == 1);
+  CHECK(recording.events.size() == 2);  // and its call
+  CHECK(drops(device.capture, DropReason::kDeviceNoTime) == 2);
+}
+
+TEST_CASE("a kernel that still runs at the end does not take along what has ended") {
+  DeviceCapture device;
+  for (int i = 0; i < 10; ++i) launch("ended");
+  stand_in_kernel("runs", 99, 0, 7, stand_in_now_ns(), 0);
+  const Recording recording = device.finish();
+  CHECK(count_named(recording, "ended") == 10);
+  CHECK(count_named(recording, "runs") == 0);
+  CHECK(drops(device.capture, DropReason::kDeviceNoTime) == 1);
+}
+
+TEST_CASE("what CUPTI lost is counted in the capture in which it did") {
+  stand_in_reset(kCupti13_0);
+  stand_in_drop(7);  // before anybody recorded
+  Capture first("", kSmallCapBytes);
+  start(first);
+  CHECK(refusal_of(first).empty());
+  CHECK(stand_in_calls("cuptiActivityGetNumDroppedRecords") == 1);
+  stand_in_drop(5);  // with no buffer handed over after it
+  CHECK(first.stop_device());
+  CHECK(drops(first, DropReason::kDeviceDropped) == 5);
+  Capture second("", kSmallCapBytes);
+  start(second);
+  CHECK(refusal_of(second).empty());
+  second.stop();
+  CHECK(all_drops(second) == 0);
+}
+
+TEST_CASE("a last flush that fails is counted") {
+  DeviceCapture device;
+  launch("kernel");
+  stand_in_fail("cuptiActivityFlushAll", 999);
+  CHECK(device.capture.stop_device());
+  CHECK(drops(device.capture, DropReason::kDeviceDropped) == 1);
+  stand_in_fail("cuptiActivityFlushAll", 0);
+}
+
+TEST_CASE("functions that fail at the end do not keep it from ending") {
+  for (const char* function : {"cuptiActivityDisable", "cuptiSetThreadIdType", "cuptiUnsubscribe",
+                               "cuptiActivityGetNumDroppedRecords"}) {
+    CAPTURE(function);
+    DeviceCapture device;
+    launch("kernel");
+    stand_in_fail(function, 999);
+    CHECK(device.capture.stop_device());
+    CHECK(count_named(device.finish(), "kernel") == 1);
+  }
+}
+
+TEST_CASE("calls of the recorder itself, and what they waited for, are not the program's") {
+  constexpr std::uint32_t kContextWait = 4;
+  DeviceCapture device;
+  FakeOp op;
+  op.start(device.slot, "aten::item");
+  const std::uint64_t now_ns = stand_in_now_ns();
+  stand_in_synchronize(stand_in_call(kDeviceSynchronize, 0), kContextWait, now_ns, now_ns + 10);
+  op.end(device.slot);
+  std::thread([&] {
+    device.capture.set_own_device_thread(static_cast<std::uint32_t>(::gettid()));
+    stand_in_synchronize(stand_in_call(kDeviceSynchronize, 0), kContextWait, now_ns, now_ns + 10);
+  }).join();
+  const Recording recording = device.finish();
+  CHECK(count_named(recording, "cudaDeviceSynchronize") == 1);
+  CHECK(count_named(recording, "Context Sync") == 1);
+  CHECK(recording.tracks.size() == 2);  // the program's thread, and that of waits for the context
 }
 
 TEST_CASE("flush and drain bring what is complete into the recording before the stop") {
@@ -277,6 +421,7 @@ TEST_CASE("a CUPTI that does not return costs the capture its memory, not its en
   DeviceCapture device;
   launch("kernel");
   stand_in_hang(1);
+  CHECK_FALSE(device.capture.stop_device());
   device.capture.stop();
   Capture later("", kSmallCapBytes);
   start(later);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -37,10 +38,16 @@ struct FakeDevice {
   std::atomic<int> events{0};    // not released
   std::atomic<int> refusals{0};  // of the next events
   std::atomic<bool> is_broken{false};
+  std::chrono::milliseconds read_time{0};  // of each two events
   std::mutex mutex;
   std::condition_variable signal;
   bool hangs = false;
+  std::set<const FakeEvent*> made;  // and not released
 
+  // Frees what was never released.
+  ~FakeDevice() {
+    for (const FakeEvent* event : made) delete event;
+  }
   void work(double us) { now_ns.store(now_ns.load() + (us * kNsPerUs)); }
   void hang(bool wanted) {
     {
@@ -63,19 +70,29 @@ void* record(std::int32_t* index) {
   }
   ++device->events;
   *index = device->current.load();
-  return new FakeEvent{.ns = device->now_ns.load(), .device = *index};
+  auto* const event = new FakeEvent{.ns = device->now_ns.load(), .device = *index};
+  const std::lock_guard lock(device->mutex);
+  device->made.insert(event);
+  return event;
 }
 
 double elapsed_ns(const void* from, const void* to) {
   device->wait();
+  if (device->read_time.count() != 0) {
+    std::this_thread::sleep_for(device->read_time);
+  }
   const auto& first = *static_cast<const FakeEvent*>(from);
   const auto& second = *static_cast<const FakeEvent*>(to);
   return first.device == second.device ? second.ns - first.ns : std::numeric_limits<double>::quiet_NaN();
 }
 
 void release(void* event) {
-  --device->events;
+  {
+    const std::lock_guard lock(device->mutex);
+    device->made.erase(static_cast<FakeEvent*>(event));
+  }
   delete static_cast<FakeEvent*>(event);
+  --device->events;
 }
 
 int synchronize() { return device->is_broken.load() ? TORCHPROF_TORCH_REFUSED : TORCHPROF_OK; }
@@ -329,6 +346,29 @@ TEST_CASE("a device that hangs does not hang the end") {
     std::this_thread::yield();  // the thread that waited lets go of them
   }
   CHECK(count_pieces(read(timed.capture)) == 0);  // nothing is written into a capture that has ended
+}
+
+TEST_CASE("a device that is slow to tell, but tells, is heard to the end") {
+  TimedCapture timed(EventTimer::kMaxOps, std::chrono::milliseconds(50));
+  timed.time();
+  for (int i = 0; i < 6; ++i) {
+    record_op(timed.slot, "op");
+    timed.fake.work(5);
+  }
+  timed.fake.read_time = std::chrono::milliseconds(10);
+  CHECK(timed.capture.stop_device());
+  CHECK(all_drops(timed.capture) == 0);
+}
+
+TEST_CASE("events of a device that failed are left alone: to destroy them is an error") {
+  TimedCapture timed;
+  timed.time();
+  record_op(timed.slot, "op");
+  const int events = timed.fake.events.load();
+  CHECK(events > 0);
+  timed.fake.is_broken.store(true);
+  timed.finish();
+  CHECK(timed.fake.events.load() == events);
 }
 
 TEST_CASE("threads that begin and end ops while captures come and go") {

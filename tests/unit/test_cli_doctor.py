@@ -272,9 +272,14 @@ def test_cupti_that_works_is_told_with_its_versions() -> None:
     assert describe_cupti(CUPTI) == Check("CUDA devices", "ok", detail)
 
 
-@pytest.mark.parametrize(("devices", "state"), [(-1, "off"), (0, "off"), (2, "missing")])
-def test_cupti_that_does_not_work_is_missing_only_where_there_is_a_device(devices: int, state: str) -> None:
-    none = {"library": "", "cupti_version": 0, "driver_version": 0}
+@pytest.mark.parametrize(
+    ("driver_version", "devices", "state"),
+    [(0, -1, "off"), (13_000, 0, "off"), (13_000, 2, "missing"), (13_000, -1, "missing")],
+)
+def test_cupti_that_does_not_work_is_missing_only_where_there_may_be_a_device(
+    driver_version: int, devices: int, state: str
+) -> None:
+    none = {"library": "", "cupti_version": 0, "driver_version": driver_version}
     reason = "no libcupti: looked in 2 places; pip install nvidia-cuda-cupti"
     found = describe_cupti({**CUPTI, **none, "available": False, "reason": reason, "devices": devices})
     assert found.state == state

@@ -125,9 +125,4 @@ bool BufferPool::wait_until_read(std::chrono::milliseconds timeout) {
   return read_signal_.wait_for(lock, timeout, [this]() noexcept { return filled_.empty() && reading_ == 0; });
 }
 
-std::size_t BufferPool::allocated_bytes() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return allocated_bytes_;
-}
-
 }  // namespace torchprof::cupti

@@ -2,6 +2,7 @@
 // held: the lock of the pool is held over no call into CUPTI, and memory is allocated only below the cap.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -53,7 +54,8 @@ class BufferPool {
   // Waits until all that was filled is read.
   [[nodiscard]] bool wait_until_read(std::chrono::milliseconds timeout);
 
-  [[nodiscard]] std::size_t allocated_bytes() const noexcept;
+  // Without the lock, which in the child of a fork nobody may hold.
+  [[nodiscard]] std::size_t allocated_bytes() const noexcept { return allocated_bytes_.load(); }
 
  private:
   // Under the lock.
@@ -67,7 +69,7 @@ class BufferPool {
   std::deque<FilledBuffer> filled_;
   std::vector<std::uint8_t*> free_;
   std::size_t reading_ = 0;
-  std::size_t allocated_bytes_ = 0;
+  std::atomic<std::size_t> allocated_bytes_{0};  // changed under the lock
   std::size_t max_bytes_ = kBufferBytes;
   bool may_refuse_ = false;
   bool open_ = false;

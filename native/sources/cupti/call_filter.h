@@ -9,7 +9,7 @@
 
 namespace torchprof::cupti {
 
-inline constexpr std::array<std::uint32_t, 18> kNoisyRuntimeCalls{
+inline constexpr std::array<std::uint32_t, 19> kNoisyRuntimeCalls{
     10,   // cudaGetLastError
     11,   // cudaPeekAtLastError
     16,   // cudaSetDevice
@@ -26,6 +26,7 @@ inline constexpr std::array<std::uint32_t, 18> kNoisyRuntimeCalls{
     409,  // cudaStreamGetCaptureInfo_v2
     410,  // cudaStreamGetCaptureInfo_v2_ptsz
     461,  // cudaStreamGetCaptureInfo, as of CUDA 12.3
+    462,  // cudaStreamGetCaptureInfo_ptsz, as of CUDA 12.3
     502,  // __cudaPushCallConfiguration
     503,  // __cudaPopCallConfiguration
 };

@@ -34,10 +34,14 @@ bool require(void* library, const char* name, Function& function, std::string& m
 }
 
 bool find_cuda(void* library, CudaApi& api, std::string& missing) {
-  return require(library, "cuDriverGetVersion", api.get_driver_version, missing) &&
+  return require(library, "cuInit", api.init, missing) &&
+         require(library, "cuGetErrorName", api.get_error_name, missing) &&
+         require(library, "cuDriverGetVersion", api.get_driver_version, missing) &&
          require(library, "cuDeviceGetCount", api.get_device_count, missing) &&
          require(library, "cuDeviceGet", api.get_device, missing) &&
-         require(library, "cuDeviceGetAttribute", api.get_device_attribute, missing);
+         require(library, "cuDeviceGetAttribute", api.get_device_attribute, missing) &&
+         require(library, "cuDeviceGetName", api.get_device_name, missing) &&
+         require(library, "cuDeviceTotalMem_v2", api.get_device_memory, missing);
 }
 
 bool find_cupti(void* library, CuptiApi& api, std::string& missing) {

@@ -58,11 +58,18 @@ struct CuptiApi {
 };
 
 struct CudaApi {
+  int (*init)(unsigned flags) noexcept;
+  int (*get_error_name)(int error, const char** name) noexcept;
   int (*get_driver_version)(int* version) noexcept;
   int (*get_device_count)(int* count) noexcept;
   int (*get_device)(int* device, int ordinal) noexcept;
   int (*get_device_attribute)(int* value, int attribute, int device) noexcept;
+  int (*get_device_name)(char* name, int size_bytes, int device) noexcept;
+  int (*get_device_memory)(std::size_t* size_bytes, int device) noexcept;
 };
+
+// CUresult
+inline constexpr int kNoDevice = 100;
 
 struct Libraries {
   CudaApi cuda{};

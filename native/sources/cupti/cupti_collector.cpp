@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "sources/cupti/call_filter.h"
 #include "sources/cupti/cupti_refusal.h"
+#include "sources/cupti/device_properties.h"
 #include "sources/cupti/record_layout.h"
 
 namespace torchprof::cupti {
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopTimeout{2000};
 constexpr std::uint32_t kSystemThreadIds = 1;  // CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+// With the default, a buffer that holds one piece of work without its end stays with CUPTI as a whole.
+constexpr std::uint32_t kFlushForced = 1;  // CUPTI_ACTIVITY_FLAG_FLUSH_FORCED
 
 // Nothing is asked for: it is there to hold the subscription.
 void hear_nothing(void*, std::uint32_t, std::uint32_t, const void*) {}
@@ -45,6 +48,12 @@ void add_kinds(DeviceKind kind, bool graph_level, std::vector<ActivityKind>& kin
     case DeviceKind::kOverhead:
       return kinds.push_back(ActivityKind::kOverhead);
   }
+}
+
+// Of CUDA 12 the numbers say little, such as 26 of 12.8; since 13.0 they are as 130000.
+int cuda_major(std::uint32_t cupti_version) noexcept {
+  constexpr std::uint32_t kFirstSpeaking = 130'000;
+  return cupti_version >= kFirstSpeaking ? static_cast<int>(cupti_version / 10'000) : 12;
 }
 
 std::int64_t thread_time_ns() noexcept {
@@ -80,14 +89,13 @@ DeviceProbe CuptiCollector::probe(const std::vector<std::string>& libraries, boo
   }
   libraries_.store(found, std::memory_order_release);
   probe.library = found->cupti_path;
-  static_cast<void>(found->cuda.get_driver_version(&probe.driver_version));
-  if (found->cuda.get_device_count(&probe.devices) != 0) {
-    probe.devices = -1;
-  }
   if (const int result = found->cupti.get_version(&probe.interface_version); result != kSuccess) {
     probe.reason = refusal(found->cupti, "to tell its version", result);
   } else if (probe.interface_version < kCuda12_0) {
     probe.reason = probe.library + " is older than CUDA 12.0; install a newer nvidia-cuda-cupti";
+  }
+  if (std::string fault = driver_fault(*found, probe); probe.reason.empty()) {
+    probe.reason = std::move(fault);
   }
   if (ask_for_subscriber && probe.reason.empty()) {
     const std::lock_guard lock(lifecycle_mutex_);
@@ -102,6 +110,50 @@ DeviceProbe CuptiCollector::probe(const std::vector<std::string>& libraries, boo
     }
   }
   return probe;
+}
+
+std::string CuptiCollector::driver_fault(const Libraries& libraries, DeviceProbe& probe) {
+  const CudaApi& cuda = libraries.cuda;
+  static_cast<void>(cuda.get_driver_version(&probe.driver_version));
+  // Before it nothing else of the driver answers.
+  if (const int result = cuda.init(0); result != 0) {
+    probe.devices = result == kNoDevice ? 0 : -1;
+    const char* name = nullptr;
+    if (cuda.get_error_name(result, &name) != 0 || name == nullptr) {
+      name = "an error it does not name";
+    }
+    return std::string("the CUDA driver does not start: ") + name + " (" + std::to_string(result) +
+           "); see whether nvidia-smi lists the device, and whether CUDA_VISIBLE_DEVICES hides it";
+  }
+  if (cuda.get_device_count(&probe.devices) != 0) {
+    probe.devices = -1;
+  }
+  probe.properties = device_properties(cuda, probe.devices);
+  const int made_for = cuda_major(probe.interface_version);
+  const int knows = probe.driver_version / 1000;
+  if (probe.driver_version != 0 && knows < made_for) {
+    return "the driver is for CUDA " + std::to_string(knows) + ", older than " + probe.library +
+           ", which is for CUDA " + std::to_string(made_for) +
+           "; update the driver, or install torch for CUDA " + std::to_string(knows);
+  }
+  return {};
+}
+
+void CuptiCollector::begin_clock() {
+  ticks_per_ns_ = 1.0 / ns_per_tick();
+  const std::optional<DeviceClockPair> now = clock_sync();
+  if (!now) {
+    std::uint64_t timestamp_ns = 0;
+    throw DeviceRefused(refusal(libraries_.load()->cupti, "to tell the time",
+                                libraries_.load()->cupti.get_timestamp(&timestamp_ns)));
+  }
+  first_ = latest_ = *now;
+}
+
+std::size_t CuptiCollector::take_dropped(void* context, std::uint32_t stream) const noexcept {
+  std::size_t dropped = 0;
+  const int result = libraries_.load()->cupti.get_dropped_records(context, stream, &dropped);
+  return result == kSuccess ? dropped : 0;
 }
 
 void CuptiCollector::require(int result, std::string_view tried) const {
@@ -128,8 +180,8 @@ void CuptiCollector::start(const DeviceOptions& options, DeviceLog& log) {
   const CuptiApi& api = libraries_.load()->cupti;
   require(api.subscribe(&subscriber_, hear_nothing, nullptr), "a subscription");
   try {
-    ticks_per_ns_ = 1.0 / ns_per_tick();
-    first_ = clock_sync();
+    begin_clock();
+    static_cast<void>(take_dropped(nullptr, 0));  // by whoever recorded before
     decoder_ = std::make_unique<RecordDecoder>(*libraries_.load(), log, first_);
     overwritten_records_.store(0);
     pool_.open(options.max_buffer_bytes, found.interface_version >= kMayRefuseBuffers);
@@ -160,6 +212,7 @@ void CuptiCollector::start(const DeviceOptions& options, DeviceLog& log) {
 
 void CuptiCollector::enable(const DeviceOptions& options) {
   const CuptiApi& api = libraries_.load()->cupti;
+  is_enabled_ = true;
   std::vector<ActivityKind> kinds;
   bool driver_launches = false;
   for (const DeviceKind kind : options.kinds) {
@@ -189,14 +242,14 @@ void CuptiCollector::disable() noexcept {
   if (driver_launches_enabled_) {
     for (const std::uint32_t call : kDriverLaunches) static_cast<void>(api.enable_driver_call(call, 0));
   }
-  driver_launches_enabled_ = false;
+  driver_launches_enabled_ = is_enabled_ = false;
   for (const std::uint32_t kind : enabled_) static_cast<void>(api.disable(kind));
   enabled_.clear();
 }
 
 void CuptiCollector::set_recording(bool wanted) {
   const std::lock_guard lock(lifecycle_mutex_);
-  if (forked_.load() || state_ != State::kRecording || wanted == !enabled_.empty()) {
+  if (forked_.load() || state_ != State::kRecording || wanted == is_enabled_) {
     return;
   }
   if (!wanted) {
@@ -282,11 +335,11 @@ bool CuptiCollector::stop() noexcept {
   return true;
 }
 
-DeviceClockPair CuptiCollector::clock_sync() noexcept {
+std::optional<DeviceClockPair> CuptiCollector::clock_sync() noexcept {
   const CuptiApi& api = libraries_.load()->cupti;
   // The tightest of a few tries is the one that nothing came between.
   constexpr int kTries = 8;
-  DeviceClockPair best;
+  std::optional<DeviceClockPair> best;
   std::uint64_t best_width = std::numeric_limits<std::uint64_t>::max();
   for (int i = 0; i < kTries; ++i) {
     std::uint64_t timestamp_ns = 0;
@@ -295,7 +348,8 @@ DeviceClockPair CuptiCollector::clock_sync() noexcept {
     const std::uint64_t width = ticks() - before;
     if (result == kSuccess && width < best_width) {
       best_width = width;
-      best = {.device_ns = static_cast<std::int64_t>(timestamp_ns), .ticks = before + (width / 2)};
+      best = DeviceClockPair{.device_ns = static_cast<std::int64_t>(timestamp_ns),
+                             .ticks = before + (width / 2)};
     }
   }
   return best;
@@ -338,17 +392,14 @@ void CuptiCollector::run() noexcept {
 
 void CuptiCollector::decode(const FilledBuffer& buffer) noexcept {
   DeviceLog& log = *log_.load(std::memory_order_relaxed);
-  const CuptiApi& api = libraries_.load()->cupti;
   const std::int64_t start_ns = thread_time_ns();
   try {
-    decoder_->decode(buffer.data, buffer.valid_bytes, DeviceClockLine(first_, clock_sync(), ticks_per_ns_));
+    latest_ = clock_sync().value_or(latest_);
+    decoder_->decode(buffer.data, buffer.valid_bytes, DeviceClockLine(first_, latest_, ticks_per_ns_));
   } catch (const std::bad_alloc&) {
     log.count_drops(DropReason::kDeviceDropped, 1);  // and what followed in the buffer
   }
-  std::size_t dropped = 0;
-  if (api.get_dropped_records(buffer.context, buffer.stream, &dropped) != kSuccess) {
-    dropped = 0;
-  }
+  const std::size_t dropped = take_dropped(buffer.context, buffer.stream);
   log.count_drops(DropReason::kDeviceDropped, dropped + overwritten_records_.exchange(0));
   {
     const std::lock_guard results(result_mutex_);
@@ -361,9 +412,11 @@ void CuptiCollector::decode(const FilledBuffer& buffer) noexcept {
 
 void CuptiCollector::end_run() noexcept {
   disable();
-  // Only what is complete: a forced flush would hand over work without its end.
-  static_cast<void>(libraries_.load()->cupti.flush_all(0));
+  // Work without its end is in it: that has no time, and is counted.
+  const bool is_flushed = libraries_.load()->cupti.flush_all(kFlushForced) == kSuccess;
   while (const std::optional<FilledBuffer> buffer = pool_.next()) decode(*buffer);
+  const std::size_t dropped = take_dropped(nullptr, 0) + (is_flushed ? 0 : 1);  // who knows how many
+  log_.load(std::memory_order_relaxed)->count_drops(DropReason::kDeviceDropped, dropped);
   log_.store(nullptr);
   pool_.close();
   restore_thread_ids();

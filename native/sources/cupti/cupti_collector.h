@@ -41,7 +41,7 @@ class CuptiCollector final : public DeviceCollector {
   void flush() noexcept override;
   bool drain(std::int64_t timeout_ms) noexcept override;
   bool stop() noexcept override;
-  [[nodiscard]] DeviceClockPair clock_sync() noexcept override;
+  [[nodiscard]] std::optional<DeviceClockPair> clock_sync() noexcept override;
   [[nodiscard]] DeviceCounts counts() const noexcept override;
 
   [[nodiscard]] std::size_t buffer_bytes() const noexcept { return pool_.allocated_bytes(); }
@@ -56,9 +56,13 @@ class CuptiCollector final : public DeviceCollector {
   static void complete_buffer(void* context, std::uint32_t stream, std::uint8_t* buffer,
                               std::size_t size_bytes, std::size_t valid_bytes) noexcept;
 
-  void subscribe();
   void unsubscribe() noexcept;
   void require(int result, std::string_view tried) const;
+  // Of a driver that does not start, or is too old for this libcupti; empty when neither is so.
+  [[nodiscard]] static std::string driver_fault(const Libraries& libraries, DeviceProbe& probe);
+  void begin_clock();
+  // Of records that CUPTI lost since this was asked for last.
+  [[nodiscard]] std::size_t take_dropped(void* context, std::uint32_t stream) const noexcept;
   void enable(const DeviceOptions& options);
   void disable() noexcept;
   void use_system_thread_ids() noexcept;
@@ -84,9 +88,11 @@ class CuptiCollector final : public DeviceCollector {
   DeviceOptions options_;
   std::vector<std::uint32_t> enabled_;  // activity kinds
   bool driver_launches_enabled_ = false;
+  bool is_enabled_ = false;
   std::optional<std::uint32_t> thread_id_type_;  // as it was
   double ticks_per_ns_ = 1.0;
   DeviceClockPair first_;
+  DeviceClockPair latest_;  // that CUPTI told
   std::thread thread_;
 
   std::unique_ptr<RecordDecoder> decoder_;  // used by the decoding thread while it runs

@@ -13,8 +13,7 @@ std::string_view remedy(int result) noexcept {
   switch (result) {
     case kNotCompatible:
       return "libcupti and driver do not fit, or another profiler uses another of its interfaces; stop that, "
-             "or "
-             "install the libcupti of the driver's CUDA version";
+             "or install the libcupti of the driver's CUDA version";
     case kNotInitialized:
       return "CUDA cannot start in this process; see whether torch.cuda.is_available() says why";
     case kHardwareBusy:
@@ -24,19 +23,23 @@ std::string_view remedy(int result) noexcept {
     case kMultipleSubscribers:
       return "one profiler a process; run without the other";
     default:
-      return "see what otel-torchprof doctor says";
+      return "see what NVIDIA says of this error of CUPTI, and whether Nsight Systems can trace the program";
   }
 }
 
+// Who may have it, by what is loaded.
 struct KnownHolder {
   std::string_view part_of_path;
   std::string_view name;
 };
+constexpr std::string_view kTorchProfiler =
+    "torch.profiler, which keeps it from its first CUDA profile on, or another profiler";
 constexpr std::array kKnownHolders{
     KnownHolder{"ToolsInjection", "Nsight Systems"},
     KnownHolder{"cuda-injection", "Nsight Compute"},
-    KnownHolder{"libkineto", "torch.profiler, which keeps it from its first CUDA profile on"},
-    KnownHolder{"libtorch_cuda", "torch.profiler, which keeps it from its first CUDA profile on"},
+    // A torch for CUDA has it always: that it was used, nobody tells.
+    KnownHolder{"libkineto", kTorchProfiler},
+    KnownHolder{"libtorch_cuda", kTorchProfiler},
 };
 
 }  // namespace
@@ -67,13 +70,23 @@ std::vector<std::string> loaded_libraries() {
 
 std::string subscription_holder(const std::vector<std::string>& libraries,
                                 std::string_view injected_library) {
+  const auto has = [](std::string_view path, const KnownHolder& holder) noexcept {
+    return path.find(holder.part_of_path) != path.npos;
+  };
+  // What the driver was told to load is there for this.
+  if (!injected_library.empty()) {
+    for (const KnownHolder& holder : kKnownHolders) {
+      if (has(injected_library, holder)) return std::string(holder.name);
+    }
+    return std::string(injected_library);
+  }
   for (const KnownHolder& holder : kKnownHolders) {
-    const auto holds = [&](std::string_view path) { return path.find(holder.part_of_path) != path.npos; };
-    if (holds(injected_library) || std::any_of(libraries.begin(), libraries.end(), holds)) {
+    if (std::any_of(libraries.begin(), libraries.end(),
+                    [&](const std::string& path) { return has(path, holder); })) {
       return std::string(holder.name);
     }
   }
-  return injected_library.empty() ? "another profiler" : std::string(injected_library);
+  return "another profiler";
 }
 
 std::string subscription_holder() {

@@ -24,6 +24,9 @@ constexpr u64 name_key(NameSpace space, u32 value) noexcept {
   return (static_cast<u64>(space) << 32U) | value;
 }
 
+// A record is read after it was written: one from further ahead has no time that anybody knows.
+constexpr u64 kMaxAheadNs = 1'000'000'000;
+
 // CUPTI's 0 is for work that no graph launched.
 template <typename Id>
 std::int64_t graph_id_of(const std::byte* record, std::size_t offset) noexcept {
@@ -60,8 +63,17 @@ DeviceCallRecord& RecordDecoder::next_call(EventKind kind, Times times) noexcept
           .name = 0,
           .callback_id = -1,
           .kind = static_cast<u8>(kind),
+          .flags = 0,
           .reserved = {}};
   return call;
+}
+
+void RecordDecoder::set_thread(DeviceCallRecord& call, u32 os_thread_id) {
+  if (log_.is_own_thread(os_thread_id)) {
+    call.flags = kOwnCall;
+  } else {
+    call.thread = ordinal_of(os_thread_id);
+  }
 }
 
 void RecordDecoder::decode(u8* buffer, std::size_t valid_bytes, const DeviceClockLine& clock) {
@@ -104,6 +116,10 @@ RecordDecoder::Times RecordDecoder::times_of(const std::byte* record, std::size_
   const auto start_ns = field<u64>(record, start);
   const auto end_ns = field<u64>(record, end);
   if (start_ns == 0 || end_ns < start_ns) {
+    log_.count_drops(DropReason::kDeviceNoTime, 1);
+    return {};
+  }
+  if (end_ns > static_cast<u64>(clock_.latest().device_ns) + kMaxAheadNs) {
     log_.count_drops(DropReason::kDeviceNoTime, 1);
     return {};
   }
@@ -231,7 +247,7 @@ void RecordDecoder::add_call(const std::byte* record, EventKind kind) {
   }
   DeviceCallRecord& call = next_call(kind, times);
   call.correlation = correlations_.widen(field<u32>(record, api::kCorrelation));
-  call.thread = ordinal_of(field<u32>(record, api::kThread));
+  set_thread(call, field<u32>(record, api::kThread));
   call.name = call_name_id(is_runtime ? kRuntimeDomain : kDriverDomain, callback_id);
   call.callback_id = static_cast<i32>(callback_id);
   log_.add(call);
@@ -249,7 +265,7 @@ void RecordDecoder::add_overhead(const std::byte* record) {
   }
   const auto kind = field<u32>(record, overhead::kOverheadKind);
   DeviceCallRecord& call = next_call(EventKind::kOverhead, times);
-  call.thread = ordinal_of(field<u32>(record, overhead::kThread));
+  set_thread(call, field<u32>(record, overhead::kThread));
   call.name =
       small_name_id(name_key(NameSpace::kOverhead, kind), [&] { return std::string(overhead_name(kind)); });
   log_.add(call);

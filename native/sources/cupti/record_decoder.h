@@ -64,6 +64,7 @@ class RecordDecoder {
   [[nodiscard]] DeviceWorkRecord& next_work(EventKind kind, Times times) noexcept;
   [[nodiscard]] DeviceCallRecord& next_call(EventKind kind, Times times) noexcept;
 
+  void set_thread(DeviceCallRecord& call, std::uint32_t os_thread_id);
   [[nodiscard]] std::uint32_t kernel_name_id(const char* name);
   // Looks at the name itself.
   [[nodiscard]] std::uint32_t checked_kernel_name_id(const char* name);

@@ -38,11 +38,13 @@ DeviceWorkRecord work_of(std::uint32_t name, std::int32_t device, std::uint32_t 
 }  // namespace
 
 PieceWriter::PieceWriter(const torchprof_device_events& events, std::span<const DeviceOrigin> origins,
-                         DeviceLog& log, const std::atomic<bool>& is_given_up)
+                         DeviceLog& log, const std::atomic<bool>& is_given_up,
+                         std::atomic<std::size_t>& boundaries_read)
     : events_(events),
       origins_(origins),
       log_(log),
       is_given_up_(is_given_up),
+      boundaries_read_(boundaries_read),
       ticks_per_ns_(1.0 / ns_per_tick()) {}
 
 void PieceWriter::write_thread(std::span<const Boundary> boundaries) {
@@ -58,6 +60,7 @@ void PieceWriter::write_thread(std::span<const Boundary> boundaries) {
       return;
     }
     apply(boundaries[i]);
+    boundaries_read_.fetch_add(1, std::memory_order_relaxed);
     if (!open_.empty()) {
       write_piece(boundaries[i], boundaries[i + 1], lane);
     }

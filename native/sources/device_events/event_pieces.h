@@ -17,7 +17,7 @@ class PieceWriter {
  public:
   // `is_given_up`: writing ends at the next piece.
   PieceWriter(const torchprof_device_events& events, std::span<const DeviceOrigin> origins, DeviceLog& log,
-              const std::atomic<bool>& is_given_up);
+              const std::atomic<bool>& is_given_up, std::atomic<std::size_t>& boundaries_read);
 
   // All boundaries of one thread, in order.
   void write_thread(std::span<const Boundary> boundaries);
@@ -46,6 +46,7 @@ class PieceWriter {
   std::span<const DeviceOrigin> origins_;
   DeviceLog& log_;
   const std::atomic<bool>& is_given_up_;
+  std::atomic<std::size_t>& boundaries_read_;
   const double ticks_per_ns_;
 
   std::vector<OpenOp> open_;

@@ -30,12 +30,20 @@ std::uint64_t this_process() noexcept { return static_cast<std::uint64_t>(::getp
 // One capture's. The thread that makes pieces of it may outlive the capture, when the device hangs.
 struct EventTimer::Session {
   Session(const torchprof_device_events& events_of, DeviceLog& log_of) : events(events_of), log(log_of) {}
+  // Events of a device that has failed are left to the process's end: to destroy one is an error then, which torch
+  // throws where nothing may be thrown.
   ~Session() {
+    if (!is_device_well) {
+      return;
+    }
     for (const Boundary& boundary : boundaries) {
       release(boundary.event);
     }
     for (const DeviceOrigin& origin : origins) {
       release(origin.event);
+    }
+    for (void* const event : late) {
+      release(event);
     }
   }
   Session(const Session&) = delete;
@@ -60,13 +68,36 @@ struct EventTimer::Session {
     try {
       origins.push_back({.device = same, .event = event, .ticks = ticks()});
     } catch (const std::bad_alloc&) {
-      release(event);
+      return;  // the event is lost too
+    }
+  }
+  // An event that came when the session had ended.
+  void keep_late(void* event) noexcept {
+    const std::lock_guard lock(mutex);
+    try {
+      late.push_back(event);
+    } catch (const std::bad_alloc&) {
+      return;  // the event is lost too
     }
   }
   void write_pieces() noexcept;
-  [[nodiscard]] bool wait_until_done(std::chrono::milliseconds timeout) noexcept {
+  // False once nothing was read for as long as `patience`, or some times that in all: a device that hangs, or
+  // takes too long to tell of its events.
+  [[nodiscard]] bool wait_until_done(std::chrono::milliseconds patience) noexcept {
+    constexpr int kMaxWaits = 6;
     std::unique_lock results(mutex);
-    return done_signal.wait_for(results, timeout, [this]() noexcept { return is_done; });
+    std::size_t before = 0;
+    for (int i = 0; i < kMaxWaits; ++i) {
+      if (done_signal.wait_for(results, patience, [this]() noexcept { return is_done; })) {
+        return true;
+      }
+      const std::size_t now = boundaries_read.load(std::memory_order_relaxed);
+      if (now == before) {
+        return false;
+      }
+      before = now;
+    }
+    return false;
   }
 
   const torchprof_device_events& events;
@@ -76,11 +107,14 @@ struct EventTimer::Session {
   std::size_t ops = 0;
 
   std::atomic<bool> is_given_up{false};
+  std::atomic<std::size_t> boundaries_read{0};
   std::mutex mutex;  // of what follows
   std::condition_variable done_signal;
   bool is_done = false;
+  bool is_device_well = false;  // known when all is done
   std::uint64_t written = 0;
   std::uint64_t lost = 0;
+  std::vector<void*> late;
 };
 
 void EventTimer::Session::write_pieces() noexcept {
@@ -90,7 +124,7 @@ void EventTimer::Session::write_pieces() noexcept {
     std::stable_sort(boundaries.begin(), boundaries.end(), [](const Boundary& a, const Boundary& b) noexcept {
       return a.os_thread_id < b.os_thread_id;
     });
-    PieceWriter writer(events, origins, log, is_given_up);
+    PieceWriter writer(events, origins, log, is_given_up, boundaries_read);
     for (auto first = boundaries.begin(); first != boundaries.end();) {
       const auto last = std::find_if(first, boundaries.end(), [first](const Boundary& boundary) noexcept {
         return boundary.os_thread_id != first->os_thread_id;
@@ -103,8 +137,10 @@ void EventTimer::Session::write_pieces() noexcept {
   } catch (const std::bad_alloc&) {
     missing = boundaries.size();
   }
+  const bool is_well = events.synchronize() == TORCHPROF_OK;
   {
     const std::lock_guard lock(mutex);
+    is_device_well = is_well;
     written = pieces;
     lost = missing;
     is_done = true;
@@ -164,7 +200,7 @@ bool EventTimer::mark(Session& session, std::uint64_t op, std::size_t ended) noe
       session.ops = max_ops_;  // no more begin
     }
   }
-  session.release(boundary.event);
+  session.keep_late(boundary.event);
   return false;
 }
 
@@ -223,7 +259,8 @@ bool EventTimer::stop() noexcept {
   if (!session->wait_until_done(stop_timeout_)) {
     writer.detach();
     session->is_given_up.store(true, std::memory_order_relaxed);
-    session->log.count_drops(DropReason::kDeviceDropped, 1);
+    const std::size_t read = session->boundaries_read.load(std::memory_order_relaxed);
+    session->log.count_drops(DropReason::kDeviceDropped, session->boundaries.size() - read);
     return false;
   }
   writer.join();

@@ -61,7 +61,7 @@ class EventTimer final : public DeviceCollector {
   // Waits for the device, up to the timeout; the pieces of what had not ended then are dropped.
   bool stop() noexcept override;
   // Times of a device are measured from the first event on it.
-  [[nodiscard]] DeviceClockPair clock_sync() noexcept override { return {}; }
+  [[nodiscard]] std::optional<DeviceClockPair> clock_sync() noexcept override { return std::nullopt; }
   [[nodiscard]] DeviceCounts counts() const noexcept override;
 
  private:

@@ -70,11 +70,18 @@ bool is_enabled(ActivityKind kind) {
 
 namespace {
 
+bool is_unfinished(const Record& record) {
+  return field<ActivityKind>(record.data(), kKind) == ActivityKind::kConcurrentKernel &&
+         field<std::uint64_t>(record.data(), kernel::kStart) != 0 &&
+         field<std::uint64_t>(record.data(), kernel::kEnd) == 0;
+}
+
 // As a buffer is filled: without the lock where the other side is called.
 void work(std::unique_lock<std::mutex>& lock, StandIn& self) {
   const auto complete = [&] {
     const HeldBuffer buffer = std::exchange(self.current, {});
     const std::size_t valid_bytes = std::exchange(self.filled_bytes, 0);
+    self.holds_unfinished = false;
     const CompleteBuffer callback = self.complete;
     lock.unlock();
     callback(nullptr, 0, buffer.data, buffer.size_bytes, valid_bytes);
@@ -100,6 +107,7 @@ void work(std::unique_lock<std::mutex>& lock, StandIn& self) {
     }
     std::memcpy(self.current.data + self.filled_bytes, record.data(), record.size());
     self.filled_bytes += record.size();
+    self.holds_unfinished |= is_unfinished(record);
   }
   if (self.wants_completion) {
     self.wants_completion = false;

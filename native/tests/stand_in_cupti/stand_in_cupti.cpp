@@ -48,6 +48,8 @@ STAND_IN int cuptiGetCallbackName(std::uint32_t domain, std::uint32_t callback_i
     *name = "cudaLaunchKernel_v7000";
   } else if (domain == kRuntimeDomain && callback_id == 41) {
     *name = "cudaMemcpyAsync_v3020";
+  } else if (domain == kRuntimeDomain && callback_id == 165) {
+    *name = "cudaDeviceSynchronize_v3020";
   } else if (domain == kDriverDomain && callback_id == 307) {
     *name = "cuLaunchKernel";
   } else {
@@ -90,13 +92,21 @@ STAND_IN int cuptiActivityDisable(std::uint32_t kind) {
   stand_in().enabled.erase(kind);
   return result;
 }
-STAND_IN int cuptiActivityFlushAll(std::uint32_t) {
+// Unless it is forced, a buffer with a record of work that has not ended stays here.
+STAND_IN int cuptiActivityFlushAll(std::uint32_t flag) {
   const int result = called("cuptiActivityFlushAll");
+  constexpr std::uint32_t kForced = 1;
   {
     std::unique_lock lock(stand_in().mutex);
     stand_in().changed.wait(lock, [] { return !stand_in().hangs; });
   }
-  settle(true);
+  settle(false);
+  bool holds_unfinished = false;
+  {
+    const std::lock_guard lock(stand_in().mutex);
+    holds_unfinished = stand_in().holds_unfinished && flag != kForced;
+  }
+  if (!holds_unfinished && result == kSuccess) settle(true);
   return result;
 }
 STAND_IN int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid_bytes, std::byte** record) {

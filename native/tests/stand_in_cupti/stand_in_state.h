@@ -43,6 +43,7 @@ struct StandIn {
   CompleteBuffer complete = nullptr;
   bool subscribed = false;
   bool hangs = false;
+  bool holds_unfinished = false;  // the current buffer
   std::size_t dropped = 0;
   std::uint32_t thread_id_type = 0;
   std::uint32_t last_correlation = 0;

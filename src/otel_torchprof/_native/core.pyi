@@ -493,9 +493,14 @@ class Capture:
             RuntimeError: CUPTI refused it; one line with the way out.
         """
 
-    def stop_device(self) -> None:
+    def set_own_device_thread(self, thread_id: int) -> None:
+        """Calls that this thread of the operating system makes from now on are the recorder's own: neither
+        they nor what they wait for is recorded."""
+
+    def stop_device(self) -> bool:
         """What the device has finished is recorded then; idempotent, as stop() does it too. Takes some
-        seconds at most. Who wants the work that still runs waits for the device first."""
+        seconds at most; False when what records the device did not end, and records are missing. Who wants
+        the work that still runs waits for the device first."""
 
     def device_counts(self) -> dict[str, int]:
         """Counts of "kernels", "copies", "memsets", "synchronizations", "calls" and "overheads" so far; of
@@ -524,11 +529,13 @@ class Capture:
 
 def try_counters(names: list[str]) -> tuple[list[tuple[str, bool, str]], float, bool]: ...
 def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dict[str, Any]:
-    """What there is to record a device with; loads it when it is not in the process. Never raises.
+    """What there is to record a device with; loads it when it is not in the process, and starts the driver of
+    CUDA. Never raises.
 
     Keys: "available"; "reason" why not and what helps, else ""; "library" (a path); "cupti_version" as
-    cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known, as
-    before CUDA starts); "subscriber", who else profiles, where `try_subscribe` asks and no capture records.
+    cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known);
+    "properties", a dictionary a device with the names of Kineto's traces (-1: not known); "subscriber", who
+    else profiles, where `try_subscribe` asks and no capture records.
     """
 
 def bound_recordings(limit_bytes: int) -> None:

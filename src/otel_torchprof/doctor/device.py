@@ -41,8 +41,8 @@ def describe_cupti(found: Mapping[str, Any]) -> Check:
     ]
     if not found["available"]:
         cause, _, way_out = found["reason"].partition("; ")
-        # Without a device nothing is asked for that cannot work.
-        state: State = "missing" if found["devices"] > 0 else "off"
+        # Without a device nothing is asked for that cannot work. A driver that does not start hides them.
+        state: State = "missing" if found["driver_version"] and found["devices"] != 0 else "off"
         return Check(name, state, "; ".join([cause, *parts]), way_out)
     if found["subscriber"]:
         detail = "; ".join([f"{found['subscriber']} has CUPTI, which serves one at a time", *parts])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from otel_torchprof.own_threads import OWN_THREAD_PREFIX
@@ -11,8 +12,12 @@ from otel_torchprof.recorder.failures import failures
 DEVICE_WAIT_THREAD = f"{OWN_THREAD_PREFIX}device"
 
 
-def wait_for_devices(timeout_s: float) -> bool:
+def wait_for_devices(timeout_s: float, on_thread: Callable[[int], None]) -> bool:
     """Wait until every CUDA device of this process has done what it was given.
+
+    Args:
+        timeout_s: the longest to wait.
+        on_thread: told the thread, by the operating system's id, that waits, before it does.
 
     Returns:
         Whether that is so; False too while a CUDA graph is being captured, which a wait would break, and
@@ -30,6 +35,7 @@ def wait_for_devices(timeout_s: float) -> bool:
 
     def wait() -> None:
         with failures.guard("the work on devices was not waited for"):
+            on_thread(threading.get_native_id())
             for device in used:
                 cuda.synchronize(device)
             done.set()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity
 
 from otel_torchprof._native import core
 from otel_torchprof.recorder.capture import Capture
@@ -16,6 +18,7 @@ from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.sources import SourceTarget, SourceUnavailable, device, wanted_sources
 from otel_torchprof.recorder.sources.device import KINDS, DeviceSource
 from otel_torchprof.recorder.sources.group import SourceGroup
+from otel_torchprof.recorder.torch_device_profiles import watch_device_profiles
 
 FOUND = {
     "available": True,
@@ -24,8 +27,10 @@ FOUND = {
     "cupti_version": 130_000,
     "driver_version": 13_000,
     "devices": 2,
+    "properties": [{"id": 0, "name": "one"}, {"id": 1, "name": "two"}],
     "subscriber": "",
 }
+WAITING_THREAD = 1234
 EVENTS = 4711
 INCOMPLETE = "work on devices is incomplete"
 
@@ -35,6 +40,9 @@ class NativeCapture:
     """Stands in for the native half, which needs a driver."""
 
     refuses: str = ""
+    hangs: bool = False
+    dropped: dict[str, int] = field(default_factory=dict)
+    own_threads: list[int] = field(default_factory=list)
     kinds: tuple[str, ...] = ()
     whole_graphs: bool = False
     calls: list[str] = field(default_factory=list)
@@ -51,8 +59,15 @@ class NativeCapture:
         assert events == EVENTS
         self.calls.append("time")
 
-    def stop_device(self) -> None:
+    def stop_device(self) -> bool:
         self.calls.append("stop")
+        return not self.hangs
+
+    def set_own_device_thread(self, thread_id: int) -> None:
+        self.own_threads.append(thread_id)
+
+    def drops(self) -> dict[str, int]:
+        return self.dropped
 
     def device_counts(self) -> dict[str, int]:
         return {"kernels": 3}
@@ -86,7 +101,12 @@ def probe(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the driver and CUPTI of a machine with two devices say."""
     found: dict[str, Any] = dict(FOUND)
     monkeypatch.setattr(core, "device_probe", lambda _paths: found)
-    monkeypatch.setattr(device, "wait_for_devices", lambda _timeout_s: True)
+
+    def wait(_timeout_s: float, on_thread: Callable[[int], None]) -> bool:
+        on_thread(WAITING_THREAD)
+        return True
+
+    monkeypatch.setattr(device, "wait_for_devices", wait)
     return found
 
 
@@ -107,6 +127,7 @@ def test_a_required_device_begins_at_once(native: NativeCapture) -> None:
             "cupti_version": 130_000,
             "driver_version": 13_000,
             "devices": 2,
+            "properties": FOUND["properties"],
             "complete": True,
             "counts": {"kernels": 3},
         }
@@ -225,28 +246,107 @@ def test_a_late_refusal_is_told_once_and_stays_in_the_state(
     assert native.metadata == {}
 
 
-def test_it_does_not_begin_beside_torchs_own_profiler(native: NativeCapture) -> None:
-    with torch.profiler.profile(), pytest.raises(SourceUnavailable, match="stop that first"):
-        DeviceSource(required=True).start(target_of(native))
+@pytest.fixture
+def profile_of_cuda(monkeypatch: pytest.MonkeyPatch) -> torch.autograd.profiler.profile:
+    """One that asks for CUDA, as far as anybody looks: this torch may have none."""
+    profile = torch.autograd.profiler.profile()
+    monkeypatch.setattr(torch.autograd.profiler, "_prepare_profiler", lambda *_args, **_options: None)
+    monkeypatch.setattr(torch.autograd.profiler, "_enable_profiler", lambda *_args, **_options: None)
+    profile.kineto_activities = {ProfilerActivity.CPU, ProfilerActivity.CUDA}
+    return profile
+
+
+def test_it_does_not_begin_beside_a_profile_of_torch(
+    native: NativeCapture, profile_of_cuda: torch.autograd.profiler.profile
+) -> None:
+    watch_device_profiles()
+    profile_of_cuda._start_trace()
+    try:
+        with pytest.raises(SourceUnavailable, match="stop that first"):
+            DeviceSource(required=True).start(target_of(native))
+    finally:
+        torch.autograd.profiler._run_on_profiler_stop()
     assert native.calls == []
 
 
-def test_torchs_own_profiler_meanwhile_makes_it_incomplete(native: NativeCapture) -> None:
+def test_a_profile_of_torch_meanwhile_makes_it_incomplete(
+    native: NativeCapture, profile_of_cuda: torch.autograd.profiler.profile
+) -> None:
     reported = failures.count(INCOMPLETE)
     source = DeviceSource(required=True)
     source.start(target_of(native))
-    with torch.profiler.profile():
-        source.step_begins()
-        source.step_begins()
+    # It begins and ends between two steps.
+    profile_of_cuda._prepare_trace()
+    profile_of_cuda._start_trace()
+    torch.autograd.profiler._run_on_profiler_stop()
+    source.step_begins()
+    source.step_begins()
     source.stop()
     assert native.metadata["device"]["complete"] is False
     assert failures.count(INCOMPLETE) == reported + 1
 
 
+def test_a_profile_of_torch_that_warms_up_takes_it_already(
+    native: NativeCapture, profile_of_cuda: torch.autograd.profiler.profile
+) -> None:
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    profile_of_cuda._prepare_trace()
+    source.stop()
+    assert native.metadata["device"]["complete"] is False
+
+
+def test_a_profile_of_torch_before_it_changes_nothing(
+    native: NativeCapture, profile_of_cuda: torch.autograd.profiler.profile
+) -> None:
+    DeviceSource(required=True).start(target_of(native))  # from now on they are watched
+    profile_of_cuda._start_trace()
+    torch.autograd.profiler._run_on_profiler_stop()
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    source.stop()
+    assert native.metadata["device"]["complete"] is True
+
+
+def test_a_profile_of_torch_without_devices_is_no_reason(native: NativeCapture) -> None:
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU]):
+        source.step_begins()
+        DeviceSource(required=True).start(target_of(NativeCapture()))
+    source.stop()
+    assert native.metadata["device"]["complete"] is True
+
+
+def test_a_capture_that_cupti_does_not_end_is_incomplete() -> None:
+    native = NativeCapture(hangs=True)
+    reported = failures.count(INCOMPLETE)
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    source.stop()
+    assert native.metadata["device"]["complete"] is False
+    assert failures.count(INCOMPLETE) == reported + 1
+
+
+def test_a_capture_of_which_records_were_lost_is_incomplete() -> None:
+    native = NativeCapture(dropped={"device_dropped": 1})
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    source.stop()
+    assert native.metadata["device"]["complete"] is False
+
+
+def test_the_thread_that_waits_is_not_the_programs(native: NativeCapture) -> None:
+    source = DeviceSource(required=True)
+    source.start(target_of(native))
+    source.stop()
+    assert native.own_threads == [WAITING_THREAD]
+
+
 def test_work_that_does_not_end_in_time_makes_it_incomplete(
     native: NativeCapture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "wait_for_devices", lambda _timeout_s: False)
+    monkeypatch.setattr(device, "wait_for_devices", lambda _timeout_s, _on_thread: False)
     source = DeviceSource(required=True)
     source.start(target_of(native))
     source.stop()

@@ -11,6 +11,10 @@ import torch
 from otel_torchprof.recorder.device_wait import wait_for_devices
 
 
+def nobody(_thread_id: int) -> None:
+    """Whom nobody asks which thread it was."""
+
+
 @pytest.fixture
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Three devices of which the process uses two; those that were waited for."""
@@ -33,15 +37,32 @@ def _hang(monkeypatch: pytest.MonkeyPatch, waited: list[int]) -> Iterator[None]:
 
 
 def test_devices_in_use_are_waited_for(waited: list[int]) -> None:
-    assert wait_for_devices(60)
+    assert wait_for_devices(60, nobody)
     assert waited == [0, 2]
+
+
+def test_the_thread_that_waits_is_told_before_it_does(
+    waited: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    waiting: list[int] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _device: waiting.append(threading.get_native_id()))
+
+    def tell(thread_id: int) -> None:
+        assert waiting == []
+        told.append(thread_id)
+
+    assert wait_for_devices(60, tell)
+    assert waiting == told * 2
+    assert told != [threading.get_native_id()]
+    assert waited == []
 
 
 def test_without_cuda_there_is_nothing_to_wait_for(
     waited: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    assert wait_for_devices(60)
+    assert wait_for_devices(60, nobody)
     assert waited == []
 
 
@@ -49,10 +70,10 @@ def test_a_graph_that_is_being_captured_is_left_alone(
     waited: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert not wait_for_devices(60)
+    assert not wait_for_devices(60, nobody)
     assert waited == []
 
 
 @pytest.mark.usefixtures("_hang")
 def test_a_device_that_hangs_is_given_up() -> None:
-    assert not wait_for_devices(0.01)
+    assert not wait_for_devices(0.01, nobody)

@@ -11,12 +11,18 @@ from otel_torchprof.recorder.cupti_location import cupti_paths
 from otel_torchprof.recorder.device_wait import wait_for_devices
 from otel_torchprof.recorder.failures import failures
 from otel_torchprof.recorder.sources.source import Source, SourceTarget, SourceUnavailable
-from otel_torchprof.recorder.torch_profiler import torch_profiler_records
+from otel_torchprof.recorder.torch_device_profiles import (
+    device_profile_records,
+    device_profiles_begun,
+    watch_device_profiles,
+)
 
 KINDS = ("kernel", "memcpy", "memset", "runtime", "driver", "sync", "overhead")
 # For what was launched last. The program would wait for it soon anyway.
 MAX_WAIT_S = 5.0
 
+_DESCRIBED = ("cupti_version", "driver_version", "devices", "properties")
+_DROPPED = "device_dropped"
 _WAITS = "waits: the program has not used CUDA"
 _UNCHANGED = "OTEL_PYTHON_TORCHPROF_DEVICE=off, or `device` of a profile, leaves it out"
 
@@ -45,6 +51,8 @@ class DeviceSource(Source):
         self._target: SourceTarget | None = None
         self._cupti: dict[str, object] | None = None  # while it records
         self._is_complete = True
+        self._torch_profiles = 0
+        self._was_disturbed = False  # by one of torch
 
     def start(self, target: SourceTarget) -> None:
         """Begins to record, or to wait for CUDA.
@@ -75,8 +83,11 @@ class DeviceSource(Source):
             return
         self._look_for_torch_profiler()
         with failures.guard("the work on devices was not waited for"):
-            self._is_complete &= wait_for_devices(MAX_WAIT_S)
-        target.capture.stop_device()
+            self._is_complete &= wait_for_devices(MAX_WAIT_S, target.capture.set_own_device_thread)
+        if not target.capture.stop_device():
+            self._is_complete = False
+            failures.report("work on devices is incomplete", SourceUnavailable("CUPTI did not return"))
+        self._is_complete &= not target.capture.drops().get(_DROPPED)
         described = {**cupti, "complete": self._is_complete, "counts": target.capture.device_counts()}
         target.capture.add_metadata(json.dumps({"device": described}).encode())
 
@@ -90,7 +101,8 @@ class DeviceSource(Source):
             self.state = "on"
 
     def _begin(self, target: SourceTarget) -> None:
-        if torch_profiler_records():
+        watch_device_profiles()
+        if device_profile_records():
             raise SourceUnavailable(
                 f"torch.profiler records, and CUPTI serves one at a time: stop that first; {_UNCHANGED}"
             )
@@ -98,6 +110,7 @@ class DeviceSource(Source):
             raise SourceUnavailable(
                 f'this torch is made for ROCm: profile(recorder="torch") records its devices; {_UNCHANGED}'
             )
+        self._torch_profiles = device_profiles_begun()
         paths = cupti_paths(_torch().version.cuda)
         found = core.device_probe(paths)
         if not found["available"]:
@@ -106,10 +119,11 @@ class DeviceSource(Source):
             target.capture.start_device(paths, self._kinds, graph_level=self._whole_graphs)
         except RuntimeError as error:
             raise SourceUnavailable(f"{error}; {_UNCHANGED}") from None
-        self._cupti = {name: found[name] for name in ("cupti_version", "driver_version", "devices")}
+        self._cupti = {name: found[name] for name in _DESCRIBED}
 
     def _look_for_torch_profiler(self) -> None:
-        if self._is_complete and torch_profiler_records():
+        if not self._was_disturbed and device_profiles_begun() != self._torch_profiles:
+            self._was_disturbed = True
             self._is_complete = False
             error = SourceUnavailable("torch.profiler was started meanwhile and takes a part of it")
             failures.report("work on devices is incomplete", error)
