@@ -113,7 +113,10 @@ def test_built_ahead_of_time(tmp_path: Path, package: Path, compiler: Path) -> N
 
 @pytest.mark.usefixtures("package")
 def test_without_a_compiler_the_reason_and_the_way_out() -> None:
-    way_out = "install a C++ compiler or set CXX, or run `otel-torchprof build` where there is one"
+    way_out = (
+        "install a C++ compiler or set CXX, or run `otel-torchprof build` where there is one; "
+        'profile(fallback="torch") records without a bridge'
+    )
     with pytest.raises(BridgeUnavailable) as unavailable:
         locate_bridge(installed_torch())
     assert str(unavailable.value) == (

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from otel_torchprof.config import SettingError, Settings
 from otel_torchprof.doctor.check import Check
+from otel_torchprof.doctor.collector import COLLECTOR_CHECKS
 from otel_torchprof.doctor.device import DEVICE_CHECKS
 from otel_torchprof.doctor.exporters import EXPORTER_CHECKS
 from otel_torchprof.doctor.places import PLACE_CHECKS
@@ -82,7 +83,7 @@ def check_bridge(_environ: Mapping[str, str]) -> Check:
         return Check(
             "torch bridge",
             "ok",
-            "none yet: compiled when the first capture starts, which takes some seconds",
+            "none yet: compiled when the first capture starts, which takes some ten seconds",
             "otel-torchprof build compiles it now",
         )
     return Check("torch bridge", "ok", f"{status.source}: {status.path}")
@@ -207,6 +208,7 @@ CHECKS: tuple[Callable[[Mapping[str, str]], Check], ...] = (
     check_instrumentation,
     check_settings,
     *EXPORTER_CHECKS,
+    *COLLECTOR_CHECKS,
     *PLACE_CHECKS,
     check_memory_limit,
     *DEVICE_CHECKS,

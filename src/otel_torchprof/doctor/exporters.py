@@ -42,8 +42,24 @@ class _Signal:
         return set(metadata.entry_points(group=f"opentelemetry_{self.plural}_exporter").names)
 
 
+_SPANS = _Signal("span", "traces")
+
+
+def otlp_protocol(environ: Mapping[str, str]) -> str | None:
+    """How OTLP is spoken for spans: "grpc" or "http/protobuf"; None where spans are not sent by it."""
+    if check_span_exporters(environ).state != "ok":
+        return None
+    for name in _chosen(_SPANS, environ):
+        if name == _OTLP:
+            return _protocol(_SPANS, environ)[1]
+        for protocol, component in _OTLP_OF_PROTOCOL.items():
+            if name == component:
+                return protocol
+    return None
+
+
 def check_span_exporters(environ: Mapping[str, str]) -> Check:
-    return _check(_Signal("span", "traces"), environ, "unset it to send spans")
+    return _check(_SPANS, environ, "unset it to send spans")
 
 
 def check_metric_exporters(environ: Mapping[str, str]) -> Check:
@@ -61,10 +77,14 @@ def _check(signal: _Signal, environ: Mapping[str, str], way_on: str) -> Check:
     # As the SDK reads it: "none" beside others is a name that no exporter has.
     if setting is not None and (not setting or setting.strip().lower() == "none"):
         return Check(signal.check_name, "off", f"turned off by {signal.variable}", way_on)
-    chosen = [name.strip() for name in (_OTLP if setting is None else setting).split(",")]
+    chosen = _chosen(signal, environ)
     for fault in _faults(signal, chosen, environ):
         return fault
     return Check(signal.check_name, "ok", "otlp, the default" if setting is None else ", ".join(chosen))
+
+
+def _chosen(signal: _Signal, environ: Mapping[str, str]) -> list[str]:
+    return [name.strip() for name in environ.get(signal.variable, _OTLP).split(",")]
 
 
 def _faults(signal: _Signal, chosen: list[str], environ: Mapping[str, str]) -> Iterator[Check]:

@@ -6,6 +6,7 @@ per-user cache; else it is compiled into that cache.
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,12 @@ from otel_torchprof.recorder.torch_build import TorchBuild
 
 BridgeSource = Literal["prebuilt", "cached", "to be compiled"]
 
-_GET_A_BRIDGE = "install a C++ compiler or set CXX, or run `otel-torchprof build` where there is one"
+_logger = logging.getLogger("otel_torchprof")
+
+_GET_A_BRIDGE = (
+    "install a C++ compiler or set CXX, or run `otel-torchprof build` where there is one; "
+    'profile(fallback="torch") records without a bridge'
+)
 
 
 class BridgeUnavailable(RuntimeError):
@@ -154,6 +160,13 @@ def _compile_into_cache(build: TorchBuild, *, rebuild: bool) -> Path:
         with bridge_cache.build_lock(directory, COMPILE_TIMEOUT_S):
             made_meanwhile = None if rebuild else bridge_cache.find(directory, name)
             if made_meanwhile is None:
+                if not rebuild:
+                    # The program waits, in its first step perhaps: it should not look as if it hung.
+                    _logger.warning(
+                        "Compiling the torch bridge for torch %s, once: some ten seconds; "
+                        "`otel-torchprof build` does it ahead of time",
+                        build.version,
+                    )
                 _compile(build, directory / name, mode=0o700)
     except bridge_cache.UntrustedCache as error:
         raise _untrusted(error) from None
