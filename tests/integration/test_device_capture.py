@@ -20,14 +20,16 @@ PROGRAM = """
 import sys
 from pathlib import Path
 
+from tests.support.stand_in_device import KINDS, launch, load_stand_in
+
+folder = Path(sys.argv[1])
+stand_in = load_stand_in(folder)  # before torch, which may bring a libcupti along
+
 import torch
 
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.sources.source import Source
-from tests.support.stand_in_device import KINDS, launch, load_stand_in
 
-folder = Path(sys.argv[1])
-stand_in = load_stand_in(folder)
 GEMM, RELU = b"_Z4gemmPfi", b"_Z4reluPf"
 
 

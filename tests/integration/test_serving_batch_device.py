@@ -22,6 +22,10 @@ import json
 import sys
 from pathlib import Path
 
+from tests.support.stand_in_device import launch, load_stand_in
+
+stand_in = load_stand_in(Path(sys.argv[1]))  # before torch, which may bring a libcupti along
+
 import torch
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -29,9 +33,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from otel_torchprof import batch
 from otel_torchprof.instrumentor import TorchprofInstrumentor
-from tests.support.stand_in_device import launch, load_stand_in
 
-stand_in = load_stand_in(Path(sys.argv[1]))
 GEMM = b"_Z4gemmPfi"
 
 

@@ -18,11 +18,17 @@ KINDS = ["kernel", "memcpy", "memset", "runtime", "driver", "sync"]
 def load_stand_in(folder: Path) -> ctypes.CDLL:
     """Compiles both into `folder` and loads them under the names by which the recorder finds what is loaded.
 
+    Before torch is imported: a CUDA build of it loads the libcupti that it brings along, and takes the
+    stand-in only where that is there first.
+
     Returns the one for libcupti, with the functions of stand_in_cupti.h.
 
     Raises:
         OSError: there is no C++ compiler.
+        RuntimeError: there is a libcupti, which the recorder would find.
     """
+    if "libcupti.so.13" in Path("/proc/self/maps").read_text(encoding="utf-8"):
+        raise RuntimeError("a libcupti is loaded already: load the stand-in before torch")
     libraries = []
     cuda = SOURCES / "stand_in_cuda.cpp"
     cupti = [source for source in sorted(SOURCES.glob("*.cpp")) if source != cuda]
@@ -30,7 +36,7 @@ def load_stand_in(folder: Path) -> ctypes.CDLL:
         library = folder / name
         subprocess.run(
             [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-fPIC", "-shared", "-pthread",
-             f"-I{NATIVE}", f"-I{SOURCES}", f"-Wl,-soname,{name}", *sources, "-o", library],
+             f"-I{NATIVE}", f"-I{SOURCES}", f"-Wl,-soname,{name},--default-symver", *sources, "-o", library],
             check=True,
         )  # fmt: skip
         libraries.append(ctypes.CDLL(str(library)))
