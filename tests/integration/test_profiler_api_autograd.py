@@ -191,7 +191,10 @@ def test_activities_are_those_of_torch() -> None:
             for activity in activities
         ]
 
-    assert run(autograd_profiler) == run(torch.autograd.profiler)
+    ours = run(autograd_profiler)
+    assert ("scope", "user_annotation") in {(name, kind) for name, kind, *_ in ours}
+    if hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):  # an older torch has none
+        assert ours == run(torch.autograd.profiler)
 
 
 def test_a_list_of_events_is_copied_into_an_ordinary_one() -> None:

@@ -12,12 +12,19 @@ from typing import Any
 
 import pytest
 import torch
+from torch._C._autograd import _prepare_profiler
 from torch.profiler import ProfilerActivity
 
 import otel_torchprof.profiler
 from otel_torchprof.profiling.activity_filters import MEMBERS
 
 CPU = ProfilerActivity.CPU
+# Older ones take no dictionaries of activities: there is nothing to compare with.
+TORCH_HAS_FILTERS = "activity_filter" in (_prepare_profiler.__doc__ or "")
+needs_torchs_filters = pytest.mark.skipif(
+    not TORCH_HAS_FILTERS, reason=f"torch {torch.__version__} takes no dictionaries of activities"
+)
+APIS = [torch.profiler, otel_torchprof.profiler] if TORCH_HAS_FILTERS else [otel_torchprof.profiler]
 ALL_NAMES = [*sorted(frozenset[str]().union(*MEMBERS.values())), "CUDA_SYNC", "KERNEL", "cpu_op", ""]
 
 # Asks torch in a process of its own, as it takes Kineto for devices that are not here.
@@ -46,6 +53,7 @@ print(json.dumps(known))
 """
 
 
+@needs_torchs_filters
 def test_each_activity_has_the_names_that_torch_knows() -> None:
     asked = dict.fromkeys(MEMBERS, ALL_NAMES)
     done = subprocess.run(
@@ -57,9 +65,9 @@ def test_each_activity_has_the_names_that_torch_knows() -> None:
 
 
 def test_a_name_that_the_cpu_has_not_is_the_same_error() -> None:
-    for make in (torch.profiler.profile, otel_torchprof.profiler.profile):
+    for api in APIS:
         with pytest.raises(RuntimeError, match="Unknown or non-member activity type name: 'GPU_MEMCPY'"):
-            make(activities=[{CPU: ["GPU_MEMCPY"]}]).start()
+            api.profile(activities=[{CPU: ["GPU_MEMCPY"]}]).start()
 
 
 def test_names_of_what_is_not_here_are_not_looked_at() -> None:
@@ -67,8 +75,8 @@ def test_names_of_what_is_not_here_are_not_looked_at() -> None:
         pytest.skip("there is a device, so torch looks at its names")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for make in (torch.profiler.profile, otel_torchprof.profiler.profile):
-            with make(activities=[CPU, {ProfilerActivity.CUDA: ["NONE"]}]):
+        for api in APIS:
+            with api.profile(activities=[CPU, {ProfilerActivity.CUDA: ["NONE"]}]):
                 torch.ones(1)
 
 
@@ -99,6 +107,7 @@ def recorded(api: Any, names: list[str] | None, path: Path) -> tuple[Any, Counte
     return prof, Counter(shown)
 
 
+@needs_torchs_filters
 @pytest.mark.parametrize(
     "names",
     [
@@ -130,7 +139,7 @@ def test_a_trace_shows_what_is_named(names: list[str] | None, tmp_path: Path) ->
     assert types & CATEGORIES == {of for of, _name in our_trace} - {"cpu_instant_event"}
 
 
-@pytest.mark.parametrize("api", [torch.profiler, otel_torchprof.profiler])
+@pytest.mark.parametrize("api", APIS)
 def test_events_hold_all_whatever_is_named(api: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
