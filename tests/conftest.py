@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.required_tools import IN_CI
 
+# Their checks say what they found, as those in tests do.
+pytest.register_assert_rewrite("tests.support.device_structure", "tests.support.recorded_programs")
+
 settings.register_profile(
     "project",
     deadline=None,  # a measured time never fails a test

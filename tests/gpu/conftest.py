@@ -1,11 +1,20 @@
-"""Tests that need an NVIDIA GPU: elsewhere they are skipped, as no machine gets one by installing it."""
+"""Tests that need an NVIDIA GPU: elsewhere they are skipped, as no machine gets one by installing it.
+
+`TORCHPROF_GPU_RECORDINGS` names a folder that `tests.gpu.golden` filled; what it lacks is recorded anew.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from otel_torchprof.importers import load
+from otel_torchprof.recording import Recording
+from tests.gpu.programs import Recorder, record, recording_path
 
 FOLDER = Path(__file__).parent
 
@@ -27,3 +36,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
             if reason := _why_not():
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Recorder], Recording]:
+    """The recording of a program by a recorder, made once for all tests, or why there is none."""
+    kept = Path(os.environ.get("TORCHPROF_GPU_RECORDINGS", ""))
+    made = tmp_path_factory.mktemp("recorded")
+
+    @cache
+    def try_once(program: str, recorder: Recorder) -> Recording | str:
+        path = recording_path(kept, program, recorder)
+        if not path.is_file():
+            path = recording_path(made, program, recorder)
+            try:
+                record(recorder, made, program)
+            except AssertionError as error:
+                return str(error)
+        return load(path)[0]
+
+    def get(program: str, recorder: Recorder) -> Recording:
+        found = try_once(program, recorder)
+        assert not isinstance(found, str), found
+        return found
+
+    return get

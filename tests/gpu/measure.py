@@ -1,7 +1,7 @@
-"""What recording a GPU costs: a launch, beside torch's own profiler, and the process after a window.
+"""What recording a GPU costs: a launch, beside torch's own profiler, a window, and the process after it.
 
-python -m tests.gpu.measure            all, one row a figure
-python -m tests.gpu.measure ours       one recorder, as JSON, in this process
+python -m tests.gpu.measure FOLDER           all, a row a figure; FOLDER as tests.gpu.golden made it
+python -m tests.gpu.measure --recorder ours  one recorder, as JSON, in this process
 """
 
 from __future__ import annotations
@@ -9,19 +9,29 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from otel_torchprof.analysis.event_names import short_kernel_name
-from otel_torchprof.recording import EventKind, Recording
-from tests.gpu.programs import PROGRAMS, record, run_module
+from otel_torchprof.importers import load
+from tests.gpu.programs import OURS_AND_TORCHS, PROGRAMS, recording_path, run_module
+from tests.support.device_comparison import durations, work
 
 _LAUNCHES = 5_000
 _REPEATS = 7
-_NS_PER_S = 1_000_000_000
+_WINDOWS = 6
+_NS_PER_MS = 1_000_000
+_SAME = 0.05
+_FAILED = "failed: "
+
+RECORDERS = {
+    "none": "no recorder",
+    "ops": "ours, ops alone",
+    "ours": "ours, with the device",
+    "torch": "torch.profiler",
+}
 
 
 def launch_ns() -> float:
@@ -32,86 +42,132 @@ def launch_ns() -> float:
     times = []
     for _ in range(_REPEATS):
         torch.cuda.synchronize()
-        begin = time.perf_counter()
+        begin = time.perf_counter_ns()
         for _ in range(_LAUNCHES):
             x.add_(1)
-        times.append((time.perf_counter() - begin) * _NS_PER_S / _LAUNCHES)
+        times.append((time.perf_counter_ns() - begin) / _LAUNCHES)
     torch.cuda.synchronize()
     return median(times)
 
 
 def measure(recorder: str) -> dict[str, float]:
-    """Before, within and after a window of one recorder."""
+    """Before, within and after windows of one recorder, and what a window takes to begin and to end."""
     import torch
 
     launch_ns()  # clocks rise
-    before = launch_ns()
+    found = {"before": launch_ns()}
     if recorder == "none":
-        return {"before": before, "within": launch_ns(), "after": launch_ns()}
-    made: Callable[[], Any]
-    if recorder == "torch":
-        made = torch.profiler.profile
-    else:
-        from otel_torchprof import profile
-
-        def made() -> Any:
-            return profile(device="on" if recorder == "ours" else "off", buffer_size_bytes=1 << 30)
-
-    with made():
-        within = launch_ns()
-    return {"before": before, "within": within, "after": launch_ns()}
-
-
-def rows() -> list[tuple[str, str]]:
-    """Each figure with what it is of."""
-    found: list[tuple[str, str]] = []
-    recorders = {
-        "none": "no recorder",
-        "ops": "ours, ops alone",
-        "ours": "ours, with the device",
-        "torch": "torch.profiler",
+        return {**found, "within": launch_ns(), "after": launch_ns()}
+    begins_ns, ends_ns = zip(*(_window_ns(recorder) for _ in range(_WINDOWS)), strict=True)
+    with _profiler(recorder) as prof:
+        found["within"] = launch_ns()
+    if recorder == "ours":
+        # What was not recorded costs nothing.
+        recording = prof.recording
+        kernels = sum(count for (kind, _name), count in work(recording).items() if kind == "KERNEL")
+        state = recording.metadata["sources"]["device"]
+        assert state == "on", state
+        assert (kernels, recording.drops) == (_REPEATS * _LAUNCHES + 1, {}), (kernels, recording.drops)
+    torch.cuda.synchronize()
+    return {
+        **found,
+        "after": launch_ns(),
+        "first_begin": begins_ns[0],
+        "begin": median(begins_ns[1:]),
+        "first_end": ends_ns[0],
+        "end": median(ends_ns[1:]),
     }
-    for recorder, name in recorders.items():
-        times = json.loads(run_module("tests.gpu.measure", recorder))
-        added = times["within"] - times["before"]
-        left = times["after"] / times["before"] - 1
-        found.append(
-            (
-                f"a launch, {name}",
-                f"{times['before']:.0f} ns before, {added:+.0f} ns recorded, {left:+.1%} after",
-            )
+
+
+def _window_ns(recorder: str) -> tuple[int, int]:
+    """What it takes to begin and to end a window with ten launches, for which nobody has to wait."""
+    import torch
+
+    x = torch.ones(1, device="cuda")
+    torch.cuda.synchronize()
+    profiler = _profiler(recorder)
+    begin = time.perf_counter_ns()
+    profiler.__enter__()
+    begun = time.perf_counter_ns()
+    for _ in range(10):
+        x.add_(1)
+    torch.cuda.synchronize()
+    end = time.perf_counter_ns()
+    profiler.__exit__(None, None, None)
+    return begun - begin, time.perf_counter_ns() - end
+
+
+def _profiler(recorder: str) -> Any:
+    if recorder == "torch":
+        import torch
+
+        return torch.profiler.profile()
+    from otel_torchprof import profile
+
+    return profile(device="on" if recorder == "ours" else "off", buffer_size_bytes=1 << 30)
+
+
+def rows(folder: Path) -> Iterator[tuple[str, str]]:
+    """Each figure with what it is of. What cannot be measured has the reason for its figure."""
+    for program in PROGRAMS:
+        yield f"durations of {program}", _or_reason(partial(_deviation, folder, program))
+    for recorder, name in RECORDERS.items():
+        yield from _costs(recorder, name)
+
+
+def _costs(recorder: str, name: str) -> Iterator[tuple[str, str]]:
+    times: dict[str, float] = {}
+
+    def of_launch() -> str:
+        times.update(json.loads(run_module("tests.gpu.measure", "--recorder", recorder).splitlines()[-1]))
+        added, left = times["within"] - times["before"], times["after"] / times["before"] - 1
+        return f"{times['before']:.0f} ns before, {added:+.0f} ns recorded, {left:+.1%} after"
+
+    yield f"a launch, {name}", _or_reason(of_launch)
+    if "begin" in times:
+        ms = {part: times[part] / _NS_PER_MS for part in ("first_begin", "begin", "first_end", "end")}
+        yield (
+            f"a window, {name}",
+            f"{ms['begin']:.1f} ms to begin (the first {ms['first_begin']:.1f}), "
+            f"{ms['end']:.1f} ms to end (the first {ms['first_end']:.1f})",
         )
-    with TemporaryDirectory() as folder:
-        for program in PROGRAMS:
-            ours = record(program, "ours", Path(folder) / "ours.tprof")
-            torchs = record(program, "torch", Path(folder) / "torch.json")
-            found.append((f"durations of {program}", _deviation(ours, torchs)))
-    return found
 
 
-def _deviation(ours: Recording, torchs: Recording) -> str:
-    """By how much the median durations of kernels of one name differ: two runs, so that some always do."""
-    mine, theirs = _medians(ours), _medians(torchs)
-    shared = mine.keys() & theirs.keys()
-    if not shared:
-        return "no kernel in both"
-    worst = max(shared, key=lambda name: abs(mine[name] / theirs[name] - 1))
-    within = sum(abs(mine[name] / theirs[name] - 1) <= 0.05 for name in shared)
-    return f"{within} of {len(shared)} kernels within 5 %, the worst {mine[worst] / theirs[worst] - 1:+.1%}"
+def _or_reason(figure: Callable[[], str]) -> str:
+    try:
+        return figure()
+    except Exception as error:  # the other rows are still to come
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return f"{_FAILED}{type(error).__name__}, see the log"
 
 
-def _medians(recording: Recording) -> dict[str, float]:
-    events = recording.events
-    durations: dict[str, list[int]] = {}
-    for row in (events.kind == EventKind.KERNEL).nonzero()[0].tolist():
-        name = short_kernel_name(recording.event_name(row))
-        durations.setdefault(name, []).append(int(events.end_ns[row] - events.start_ns[row]))
-    return {name: median(lasted) for name, lasted in durations.items()}
+def _deviation(folder: Path, program: str) -> str:
+    """By how much the median durations differ: two runs, so that some always do."""
+    ours, torchs = (load(recording_path(folder, program, recorder))[0] for recorder in OURS_AND_TORCHS)
+    found = durations(ours, torchs)
+    print(f"{program}:")
+    for one in found:
+        note = "" if one.is_comparable else "  (short or few)"
+        print(f"  {one.pieces:4} of {one}  {one.name}{note}", flush=True)
+    compared = [one for one in found if one.is_comparable]
+    if not compared:
+        return f"none of {len(found)} is long enough and there often enough"
+    within = sum(abs(one.deviation) <= _SAME for one in compared)
+    worst = max(compared, key=lambda one: abs(one.deviation))
+    return f"{within} of {len(compared)} within 5 %, the worst {worst.deviation:+.1%}, {worst.name:.60}"
+
+
+def main(folder: Path) -> int:
+    """Prints all rows; 0 = each has a figure."""
+    failed = 0
+    for what, figure in rows(folder):
+        print(f"{what}\t{figure}", flush=True)
+        failed |= figure.startswith(_FAILED)
+    return int(failed)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(sys.argv[1])))
+    if sys.argv[1] == "--recorder":
+        print(json.dumps(measure(sys.argv[2])))
     else:
-        for what, figure in rows():
-            print(f"{what}\t{figure}", flush=True)
+        sys.exit(main(Path(sys.argv[1])))

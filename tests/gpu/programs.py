@@ -1,7 +1,7 @@
-"""Small programs for a GPU, each recorded in a process of its own, by us or by torch's own profiler.
+"""Small programs for a GPU, recorded by us or by torch's own profiler: never by both in one process.
 
-python -m tests.gpu.programs matmul ours run.tprof
-python -m tests.gpu.programs matmul torch run.json
+python -m tests.gpu.programs ours FOLDER             all into FOLDER, as NAME.tprof
+python -m tests.gpu.programs torch FOLDER matmul     one, as matmul.json.gz
 """
 
 from __future__ import annotations
@@ -9,30 +9,35 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
-
-from otel_torchprof.importers import load
-from otel_torchprof.recording import Recording
+from typing import Any, Literal, TypeAlias
 
 ROOT = Path(__file__).parents[2]
-# CUDA's own start and the compilation of the bridge are in it.
-TIMEOUT_S = 120
+# The first import of torch on a machine that has just started and CUDA's own start are in it.
+TIMEOUT_S = 100
+SUFFIXES = {"ours": ".tprof", "torch": ".json.gz"}
+# Until the device's clocks are those of work.
+_WARM_UP_S = 0.5
+
+Recorder: TypeAlias = Literal["ours", "torch"]
+OURS_AND_TORCHS: tuple[Recorder, Recorder] = ("ours", "torch")
 
 
 def matmul() -> Callable[[], None]:
-    """Ten products of two sizes."""
+    """Ten products of each of three sizes."""
     import torch
 
     pairs = [
         (torch.randn(size, size, device="cuda"), torch.randn(size, size, device="cuda"))
-        for size in (256, 1024)
+        for size in (256, 1024, 4096)
     ]
 
     def run() -> None:
-        for _ in range(5):
+        for _ in range(10):
             for left, right in pairs:
                 torch.relu(left @ right)
 
@@ -40,15 +45,17 @@ def matmul() -> Callable[[], None]:
 
 
 def training() -> Callable[[], None]:
-    """Three steps of forward, backward and optimizer, with the batch copied to the device."""
+    """Ten steps of forward, backward and optimizer, with the batch copied to the device."""
     import torch
 
-    model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 16)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batch = torch.randn(64, 256).pin_memory()
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 64)
+    ).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    batch = torch.randn(2048, 1024).pin_memory()
 
     def run() -> None:
-        for _ in range(3):
+        for _ in range(10):
             model(batch.to("cuda", non_blocking=True)).square().mean().backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -57,45 +64,66 @@ def training() -> Callable[[], None]:
 
 
 def graph() -> Callable[[], None]:
-    """Five replays of a CUDA graph."""
+    """Ten replays of a CUDA graph."""
     import torch
 
-    x = torch.randn(512, 512, device="cuda")
+    x = torch.randn(2048, 2048, device="cuda")
+
+    def work() -> Any:
+        return torch.relu(x @ x).sum()
+
+    # What libraries and kernels do only once must be done before a capture, which forbids some of it.
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        torch.relu(x @ x)  # cuBLAS must be ready before a capture
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        torch.relu(x @ x).sum()
+        output = work()
 
     def run() -> None:
-        for _ in range(5):
+        for _ in range(GRAPH_REPLAYS):
             captured.replay()
+        assert output.is_cuda  # what the graph writes into lives as long as this
 
     return run
+
+
+GRAPH_REPLAYS = 10
 
 
 def copies() -> Callable[[], None]:
     """Copies to, from and within the device and fills, on three streams."""
     import torch
 
-    host = torch.randn(1 << 20).pin_memory()
-    back = torch.empty(1 << 20).pin_memory()
-    device, other = torch.randn(1 << 20, device="cuda"), torch.empty(1 << 20, device="cuda")
+    host = torch.randn(COPIED_BYTES // 4).pin_memory()
+    back = torch.empty(COPIED_BYTES // 4).pin_memory()
+    device, other = (
+        torch.randn(COPIED_BYTES // 4, device="cuda"),
+        torch.empty(COPIED_BYTES // 4, device="cuda"),
+    )
     streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()  # the streams do not wait for what made the tensors
 
     def run() -> None:
-        for stream in (*streams, torch.cuda.current_stream()):
-            with torch.cuda.stream(stream):
-                device.copy_(host, non_blocking=True)
-                other.copy_(device)
-                back.copy_(other, non_blocking=True)
-                other.zero_()
-            stream.synchronize()
+        for _ in range(5):
+            for stream in (*streams, torch.cuda.current_stream()):
+                with torch.cuda.stream(stream):
+                    device.copy_(host, non_blocking=True)
+                    other.copy_(device)
+                    back.copy_(other, non_blocking=True)
+                    other.zero_()
+                    # Sums of many are kept count of in memory that a memset clears.
+                    other.sum()
+                stream.synchronize()
 
     return run
 
+
+COPIED_BYTES = 32 << 20
 
 PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
     "matmul": matmul,
@@ -105,29 +133,74 @@ PROGRAMS: dict[str, Callable[[], Callable[[], None]]] = {
 }
 
 
-def record(program: str, recorder: str, path: Path) -> Recording:
-    """Records a program in a process of its own."""
-    run_module("tests.gpu.programs", program, recorder, str(path))
-    return load(path)[0]
+def recording_path(folder: Path, program: str, recorder: Recorder) -> Path:
+    """Where the recording of a program is."""
+    return folder / f"{program}{SUFFIXES[recorder]}"
+
+
+def record(recorder: Recorder, folder: Path, *programs: str) -> str:
+    """Records programs, all without names, in a new process; what it printed.
+
+    Raises:
+        AssertionError: one of them failed; what the others recorded is there.
+    """
+    return run_module("tests.gpu.programs", recorder, str(folder), *programs)
 
 
 def run_module(module: str, *arguments: str) -> str:
     """What it prints; its errors are those of a failed check."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+    return must_pass(run_python("-m", module, *arguments)).stdout
 
 
-def main(program: str, recorder: str, path: str) -> None:
-    """Runs a program once before, so that what CUDA and torch do only once is in no recording."""
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a new Python to its end, or until its time is over, which is an error like any other."""
+    command = [sys.executable, *arguments]
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as expired:
+        said = [stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
+                for stream in (expired.stdout, expired.stderr)]  # fmt: skip
+        return subprocess.CompletedProcess(command, -9, said[0], f"{said[1]}\nover {TIMEOUT_S} s: killed")
+
+
+def must_pass(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """The same process, if it ended well; else all that it said is in the error: nobody can ask again."""
+    assert done.returncode == 0, (
+        f"exit {done.returncode}\n--- stdout\n{done.stdout[-8000:]}\n--- stderr\n{done.stderr[-8000:]}"
+    )
+    return done
+
+
+def main(recorder: Recorder, folder: Path, programs: Sequence[str]) -> int:
+    """Records each of the programs, whatever becomes of the others; 0 = all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for program in programs or list(PROGRAMS):
+        path = recording_path(folder, program, recorder)
+        try:
+            _record_here(program, recorder, path)
+        except Exception:
+            print(f"{program} by {recorder} failed:", flush=True)
+            traceback.print_exc()
+            failed = 1
+        else:
+            print(f"{program} by {recorder}: {path.stat().st_size} bytes", flush=True)
+    return failed
+
+
+def _record_here(program: str, recorder: Recorder, path: Path) -> None:
+    """Runs a program for a while before, so that what CUDA and torch do only once is in no recording."""
     import torch
 
     run = PROGRAMS[program]()
-    run()
-    torch.cuda.synchronize()
+    until = time.monotonic() + _WARM_UP_S
+    while True:
+        run()
+        torch.cuda.synchronize()
+        if time.monotonic() >= until:
+            break
     profiler: AbstractContextManager[Any]
     if recorder == "ours":
         from otel_torchprof import profile
@@ -138,9 +211,10 @@ def main(program: str, recorder: str, path: str) -> None:
     with profiler as prof:
         run()
         torch.cuda.synchronize()
-    if recorder != "ours":
-        prof.export_chrome_trace(path)
+    if recorder == "torch":
+        prof.export_chrome_trace(str(path))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    _recorder, _folder, *_programs = sys.argv[1:]
+    sys.exit(main("ours" if _recorder == "ours" else "torch", Path(_folder), _programs))
