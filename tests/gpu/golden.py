@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from otel_torchprof import __version__
+from otel_torchprof.errors import UnreadableInputError
 from otel_torchprof.importers import load
 from tests.gpu.programs import OURS_AND_TORCHS, PROGRAMS, record, recording_path
 from tests.support.device_comparison import differences, unlinked, work
@@ -63,7 +64,11 @@ def _describe(folder: Path, program: str) -> bool:
     if not all(path.is_file() for path in paths):
         print(f"{program}: not recorded by both")
         return False
-    ours, torchs = (load(path)[0] for path in paths)
+    try:
+        ours, torchs = (load(path)[0] for path in paths)
+    except UnreadableInputError as error:
+        print(f"{program}: {error}")
+        return False
     print(f"{program}: {len(ours)} events, torch's trace {len(torchs)}; {ours.metadata.get('device')}")
     print(f"  sources {ours.metadata['sources']}, dropped {ours.drops}, problems {ours.problems}")
     for (kind, name), count in sorted(work(ours).items()):

@@ -235,7 +235,7 @@ run() {
   stage golden 120 python -m tests.gpu.golden "$WORK/golden"
   # Plugins of the machine's own environment have no part in it.
   stage tests 170 env TORCHPROF_GPU_RECORDINGS="$WORK/golden" PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-    python -m pytest -p pytest_timeout -p no:cacheprovider --timeout=120 -vv -ra --durations=10 -m gpu tests/gpu
+    python -m pytest -p pytest_timeout -p no:cacheprovider --timeout=100 -vv -ra --durations=10 -m gpu tests/gpu
   stage measure 120 python -m tests.gpu.measure "$WORK/golden"
   local result
   for result in "${RESULTS[@]}"; do

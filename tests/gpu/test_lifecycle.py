@@ -16,7 +16,7 @@ from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording
-from tests.gpu.programs import Recorder, must_pass, record, recording_path, run_python
+from tests.gpu.programs import GRAPH_REPLAYS, Recorder, graph, must_pass, record, recording_path, run_python
 from tests.support.device_comparison import work
 
 
@@ -176,3 +176,12 @@ def test_two_processes_record_at_once(tmp_path: Path, recorded: Callable[[str, R
         both = load(recording_path(folder, "matmul", "ours"))[0]
         assert work(both) == alone, f"{work(both) - alone} more, {alone - work(both)} less"
         assert dict(both.drops) == {}
+
+
+def test_a_graph_may_be_one_piece_of_work() -> None:
+    replay = graph()
+    replay()
+    with profile(device="on", device_graphs="whole") as prof:
+        replay()
+    found = work(prof.recording)
+    assert {name: count for (_kind, name), count in found.items()} == {"CUDA graph": GRAPH_REPLAYS}, found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from otel_torchprof.recording import EventKind, Recording
-from tests.gpu.programs import COPIED_BYTES, GRAPH_REPLAYS
+from tests.gpu.programs import COPIED_BYTES, GRAPH_REPLAYS, MATMULS
 from tests.support.device_comparison import differences, unlinked, work
 from tests.support.device_structure import (
     callers,
@@ -29,8 +29,8 @@ def check_same_work(ours: Recording, torchs: Recording) -> None:
 
 def check_complete(recording: Recording) -> None:
     """Nothing dropped, nothing unknown, and a call for all work."""
-    device = recording.metadata["device"]
     assert recording.metadata["sources"]["device"] == "on"
+    device = recording.metadata["device"]
     assert dict(recording.drops) == {}, device
     assert dict(recording.problems) == {}, device
     assert device["complete"] is True, device
@@ -46,6 +46,34 @@ def check_structure(recording: Recording) -> None:
     assert check_metrics(recording) == sum(kind == "KERNEL" for kind, _ in work(recording).elements())
 
 
+def check_ops(recording: Recording) -> None:
+    """All work has the id of the op that was innermost when it was launched."""
+    ids = {int(record["event"]): int(record["external_id"]) for record in recording.devices}
+    kinds = recording.events.kind
+    without = Counter(
+        (EventKind(kinds[row]).name, recording.event_name(row))
+        for row in work_rows(recording)
+        if ids.get(row, -1) < 0
+    )
+    assert without == {}, f"without the id of an op: {without}"
+
+
+def check_matmul(recording: Recording) -> None:
+    """The kernels lie in the ops that the program calls."""
+    parent = recording.tree().parent
+    kinds = recording.events.kind
+    within: Counter[str] = Counter()
+    for call in callers(recording).values():
+        outermost, at = "nothing", int(parent[call])
+        while at >= 0:
+            outermost = recording.event_name(at) if kinds[at] == EventKind.OP else outermost
+            at = int(parent[at])
+        within[outermost] += 1
+    assert within.keys() == {"aten::matmul", "aten::relu"}, within
+    assert within["aten::matmul"] >= within["aten::relu"] == MATMULS, within
+    check_ops(recording)
+
+
 def check_training(recording: Recording) -> None:
     """Kernels of the backward pass lead to the forward op that made its inputs."""
     backward, forward = recording.links.forward_backward_links()
@@ -59,6 +87,7 @@ def check_training(recording: Recording) -> None:
         if at >= 0:
             led_to[recording.event_name(forward_of[at])] += 1
     assert led_to["aten::addmm"] > 0, led_to
+    check_ops(recording)
 
 
 def check_graph(recording: Recording) -> None:
@@ -85,6 +114,7 @@ def check_copies(recording: Recording) -> None:
     assert len(set(streams.values())) == 1, streams
     ways = Counter(recording.event_name(row).split(" ")[1] for row in copies)
     assert ways.keys() == {"HtoD", "DtoD", "DtoH"}, ways
+    check_ops(recording)
 
 
-CHECKS = {"training": check_training, "graph": check_graph, "copies": check_copies}
+CHECKS = {"matmul": check_matmul, "training": check_training, "graph": check_graph, "copies": check_copies}

@@ -106,7 +106,7 @@ def test_copies_go_all_ways_on_three_streams(odd: int) -> None:
     gpu = Gpu()
     for stream in (7, 13, 14):
         for way in WAYS:
-            gpu.work(EventKind.MEMCPY, way, stream=stream, size_bytes=COPIED_BYTES)
+            gpu.work(EventKind.MEMCPY, way, stream=stream, size_bytes=COPIED_BYTES, external_id=1)
     for _ in range(odd):
         gpu.work(EventKind.MEMCPY, WAYS[0], stream=14, size_bytes=4)
     if odd:
