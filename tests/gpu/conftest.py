@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Recorder], Recording]:
     """The recording of a program by a recorder, made once for all tests, or why there is none."""
-    kept = Path(os.environ.get("TORCHPROF_GPU_RECORDINGS", ""))
     made = tmp_path_factory.mktemp("recorded")
+    kept = Path(os.environ.get("TORCHPROF_GPU_RECORDINGS") or made)
 
     @cache
     def try_once(program: str, recorder: Recorder) -> Recording | str:
