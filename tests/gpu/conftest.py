@@ -1,6 +1,7 @@
 """Tests that need an NVIDIA GPU: elsewhere they are skipped, as no machine gets one by installing it.
 
-`TORCHPROF_GPU_RECORDINGS` names a folder that `tests.gpu.golden` filled; what it lacks is recorded anew.
+`TORCHPROF_GPU_RECORDINGS` names a folder that `tests.gpu.golden` filled; what it lacks is recorded anew. Who
+sets it wants these tests to run: without a GPU they fail.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from otel_torchprof.recording import Recording
 from tests.gpu.programs import Recorder, record, recording_path
 
 FOLDER = Path(__file__).parent
+RECORDINGS = "TORCHPROF_GPU_RECORDINGS"
 
 
 @cache
@@ -35,6 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if FOLDER in item.path.parents:
             item.add_marker(pytest.mark.gpu)
             if reason := _why_not():
+                if RECORDINGS in os.environ:
+                    pytest.exit(reason, returncode=1)
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
@@ -42,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Recorder], Recording]:
     """The recording of a program by a recorder, made once for all tests, or why there is none."""
     made = tmp_path_factory.mktemp("recorded")
-    kept = Path(os.environ.get("TORCHPROF_GPU_RECORDINGS") or made)
+    kept = Path(os.environ.get(RECORDINGS, made))
 
     @cache
     def try_once(program: str, recorder: Recorder) -> Recording | str:
