@@ -146,6 +146,18 @@ def test_beside_torchs_profiler_there_is_one_warning_and_torchs_answer_is_right(
     assert must_pass(done).stderr.count("device is not recorded") == 1, done.stderr
 
 
+def test_torchs_profiler_within_a_window_makes_that_incomplete_with_one_warning() -> None:
+    done = run_python(
+        "-c",
+        BESIDE + "with profile(device='on') as prof:\n"
+        "    x.add_(1)\n    torch.cuda.synchronize()\n    n = torchs(3)\n"
+        "device = prof.recording.metadata['device']\nprint(n, device)\n"
+        "assert device['complete'] is False, device",
+    )
+    print(must_pass(done).stdout)
+    assert done.stderr.count("work on devices is incomplete") == 1, done.stderr
+
+
 def test_a_forked_child_records_nothing_and_the_parent_all() -> None:
     with profile(device="on") as prof:
         launch(2)
