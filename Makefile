@@ -126,7 +126,7 @@ lint: $(VENV)/.dev-tools
 	$(SAY) "clang-tidy (minutes)"
 	@mkdir -p build && CXX=$${CXX:-c++} $(BIN)/cmake -S . -B $(LINT_BUILD) -G Ninja \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTORCHPROF_TESTS=ON \
-	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON > $(LINT_BUILD).log 2>&1 \
+	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DTORCHPROF_UNITY=OFF > $(LINT_BUILD).log 2>&1 \
 	  || { cat $(LINT_BUILD).log >&2; exit 1; }
 	@printf '%s\n' $(filter %.cpp,$(NATIVE_FILES)) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p $(LINT_BUILD) 2>/dev/null
 	$(SAY) "layer rules"

@@ -34,7 +34,7 @@ nb::tuple collect(OpAggregator& self) {
                         array(std::move(columns.self_ns)), array(std::move(columns.duration_counts)));
 }
 
-nb::dict drops(const OpAggregator& self) {
+nb::dict count_drops(const OpAggregator& self) {
   const CountDrops counts = self.drops();
   nb::dict by_reason;
   for (std::size_t reason = 0; reason < kCountDrops; ++reason) {
@@ -59,7 +59,7 @@ void bind_op_counts(nb::module_& m) {
       .def("set_weight", &OpAggregator::set_weight, nb::arg("weight"))
       .def("set_inference", &OpAggregator::set_inference, nb::arg("is_inference"))
       .def("collect", bindings::collect)
-      .def("drops", bindings::drops)
+      .def("drops", bindings::count_drops)
       .def_prop_ro("counted", &OpAggregator::counted)
       .def_prop_ro("lost_in_fork", &OpAggregator::lost_in_fork);
 }

@@ -50,7 +50,7 @@ class Transcript final : public InputsVisitor {
   void end_list() override { text += "] "; }
 };
 
-std::vector<std::uint8_t> every_kind() {
+std::vector<std::uint8_t> every_kind_of_input() {
   return {
       9,                                                // arguments
       0,                                                // none
@@ -69,14 +69,14 @@ std::vector<std::uint8_t> every_kind() {
 
 TEST_CASE("every kind of input is decoded") {
   Transcript transcript;
-  CHECK(decode_inputs(every_kind(), transcript));
+  CHECK(decode_inputs(every_kind_of_input(), transcript));
   CHECK(transcript.text ==
         "none tensor 6@1 4,-2,/3,1, undefined -9223372036854775808 true hi "
         "[2: nested 3 tensor 6@0  ] [1000: 1 [1: 2 ] ] <Enum> ");
 }
 
 TEST_CASE("no cut-off encoding is taken for a whole one") {
-  const std::vector<std::uint8_t> whole = every_kind();
+  const std::vector<std::uint8_t> whole = every_kind_of_input();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     Transcript transcript;
     CHECK_FALSE(decode_inputs(std::span(whole).first(size), transcript));

@@ -23,12 +23,12 @@ using namespace torchprof;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-constexpr std::size_t kNames = 64;
+constexpr std::size_t kTableNames = 64;
 
 // One thread that counts, on a clock of its own.
 struct Counter {
   explicit Counter(bool with_durations = false, double ns_per_tick = 1.0)
-      : shared(kNames, with_durations, ns_per_tick), thread(shared) {
+      : shared(kTableNames, with_durations, ns_per_tick), thread(shared) {
     shared.set_weight(1, 0);
   }
 
@@ -294,16 +294,16 @@ TEST_CASE("names are bounded, user scopes to half, and what found no room is cou
     counter.begin(key_of(1), name.c_str(), 0, flags);
     counter.end(key_of(1), 1);
   };
-  for (std::size_t i = 0; i < kNames; ++i) {
+  for (std::size_t i = 0; i < kTableNames; ++i) {
     count("step " + std::to_string(i), TORCHPROF_COUNT_USER);
   }
-  for (std::size_t i = 0; i < kNames; ++i) {
+  for (std::size_t i = 0; i < kTableNames; ++i) {
     count("op " + std::to_string(i), 0);
   }
   count("op 0", 0);  // known ones keep their name
   CHECK(counter.cell("step 0", Phase::kOther, true)[0] == 1);
   CHECK(counter.cell("op 0")[0] == 2);
-  CHECK(counter.drops(CountDrop::kNameTableFull) == kNames);
+  CHECK(counter.drops(CountDrop::kNameTableFull) == kTableNames);
   std::uint64_t calls = 0;
   std::array<std::uint64_t, 2> overflow{};
   counter.thread.cells().for_each([&](std::size_t index, const CountCell& cell) {
@@ -312,12 +312,12 @@ TEST_CASE("names are bounded, user scopes to half, and what found no room is cou
       overflow[index / kPhases] += cell.calls.load();
     }
   });
-  CHECK(calls == (2 * kNames) + 1);
-  CHECK(overflow == std::array<std::uint64_t, 2>{kNames / 2, kNames / 2});
+  CHECK(calls == (2 * kTableNames) + 1);
+  CHECK(overflow == std::array<std::uint64_t, 2>{kTableNames / 2, kTableNames / 2});
 }
 
 TEST_CASE("long names are cut and found again") {
-  OpNames names(kNames);
+  OpNames names(kTableNames);
   const std::string prefix(kMaxOpNameBytes, 'x');
   const OpName& cut = names.find((prefix + "a").c_str(), false);
   CHECK(cut.text() == prefix);

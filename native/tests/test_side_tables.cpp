@@ -64,7 +64,7 @@ CounterRecord counter_record(std::uint64_t time, std::int64_t event, std::uint32
 }
 
 // Two threads, and events added against the order of rows.
-struct Scene {
+struct TwoThreads {
   RecordingBuilder builder;
   std::uint32_t main = builder.add_track({});
   std::uint32_t stream = builder.add_track(stream_track());
@@ -127,30 +127,30 @@ void check_tables(const Recording& recording) {
 }
 
 Recording recording_with_tables() {
-  Scene scene;
-  const std::uint64_t late = scene.event("late", 300, 400, scene.stream, EventKind::kKernel);
-  const std::uint64_t early = scene.event("early", 100, 200, scene.stream, EventKind::kMemcpy);
-  const std::uint64_t op = scene.event("op", 0, 50, scene.main);
-  scene.builder.add_device(kernel_record(late));
+  TwoThreads threads;
+  const std::uint64_t late = threads.event("late", 300, 400, threads.stream, EventKind::kKernel);
+  const std::uint64_t early = threads.event("early", 100, 200, threads.stream, EventKind::kMemcpy);
+  const std::uint64_t op = threads.event("op", 0, 50, threads.main);
+  threads.builder.add_device(kernel_record(late));
   DeviceRecord copy = kernel_record(early);
   copy.size_bytes = 4096;
-  scene.builder.add_device(copy);
-  const std::uint32_t counter = scene.builder.add_string("counter", "series");
-  scene.builder.add_counter(counter_record(60, static_cast<std::int64_t>(op), counter, 9));
-  scene.builder.add_counter(counter_record(50, -1, counter, -1.5));
+  threads.builder.add_device(copy);
+  const std::uint32_t counter = threads.builder.add_string("counter", "series");
+  threads.builder.add_counter(counter_record(60, static_cast<std::int64_t>(op), counter, 9));
+  threads.builder.add_counter(counter_record(50, -1, counter, -1.5));
   MemoryRecord freed{};
   freed.time = 80;
   freed.event = -1;
   freed.size_bytes = -512;
-  scene.builder.add_memory(freed);
+  threads.builder.add_memory(freed);
   MemoryRecord allocated{};
   allocated.time = 70;
   allocated.event = static_cast<std::int64_t>(op);
   allocated.address = 0xDEAD'BEEF'0000U;
   allocated.size_bytes = 512;
   allocated.total_reserved_bytes = -1;
-  scene.builder.add_memory(allocated);
-  return scene.builder.finish();
+  threads.builder.add_memory(allocated);
+  return threads.builder.finish();
 }
 
 }  // namespace
@@ -166,20 +166,20 @@ TEST_CASE("a saved recording has the same tables") {
 }
 
 TEST_CASE("a builder refuses rows of events, tracks and names that are not there, and stays as it was") {
-  Scene scene;
-  const std::uint64_t op = scene.event("op", 0, 50, scene.main);
-  CHECK_THROWS_AS(scene.builder.add_device(kernel_record(op + 1)), std::invalid_argument);
-  CHECK_THROWS_AS(scene.builder.add_counter(counter_record(0, 1, 0)), std::invalid_argument);
-  CHECK_THROWS_AS(scene.builder.add_counter(counter_record(0, -2, 0)), std::invalid_argument);
-  CHECK_THROWS_AS(scene.builder.add_counter(counter_record(0, -1, 1'000)), std::invalid_argument);
-  CHECK_THROWS_AS(scene.builder.add_counter(counter_record(~0ULL >> 1, -1, 0)), std::invalid_argument);
+  TwoThreads threads;
+  const std::uint64_t op = threads.event("op", 0, 50, threads.main);
+  CHECK_THROWS_AS(threads.builder.add_device(kernel_record(op + 1)), std::invalid_argument);
+  CHECK_THROWS_AS(threads.builder.add_counter(counter_record(0, 1, 0)), std::invalid_argument);
+  CHECK_THROWS_AS(threads.builder.add_counter(counter_record(0, -2, 0)), std::invalid_argument);
+  CHECK_THROWS_AS(threads.builder.add_counter(counter_record(0, -1, 1'000)), std::invalid_argument);
+  CHECK_THROWS_AS(threads.builder.add_counter(counter_record(~0ULL >> 1, -1, 0)), std::invalid_argument);
   CounterRecord elsewhere = counter_record(0, -1, 0);
   elsewhere.track = 2;
-  CHECK_THROWS_AS(scene.builder.add_counter(elsewhere), std::invalid_argument);
+  CHECK_THROWS_AS(threads.builder.add_counter(elsewhere), std::invalid_argument);
   MemoryRecord record{};
   record.event = 1;
-  CHECK_THROWS_AS(scene.builder.add_memory(record), std::invalid_argument);
-  const Recording recording = scene.builder.finish();
+  CHECK_THROWS_AS(threads.builder.add_memory(record), std::invalid_argument);
+  const Recording recording = threads.builder.finish();
   CHECK(recording.devices.empty());
   CHECK(recording.counters.empty());
   CHECK(recording.memory.empty());
@@ -266,13 +266,13 @@ TEST_CASE("rows of a capture that refer to nothing are left out and counted, the
 }
 
 TEST_CASE("mending an overrun leaves the tables with their events") {
-  Scene scene;
-  const std::uint64_t outer = scene.event("outer", 0, 100, scene.main);
-  const std::uint64_t inner = scene.event("inner", 50, 101, scene.main);
-  scene.builder.add_device(kernel_record(inner));
-  const std::uint32_t name = scene.builder.add_string("counter");
-  scene.builder.add_counter(counter_record(1, static_cast<std::int64_t>(outer), name));
-  Recording recording = scene.builder.finish();
+  TwoThreads threads;
+  const std::uint64_t outer = threads.event("outer", 0, 100, threads.main);
+  const std::uint64_t inner = threads.event("inner", 50, 101, threads.main);
+  threads.builder.add_device(kernel_record(inner));
+  const std::uint32_t name = threads.builder.add_string("counter");
+  threads.builder.add_counter(counter_record(1, static_cast<std::int64_t>(outer), name));
+  Recording recording = threads.builder.finish();
   const OverrunCounts counts = mend_overruns(recording, {.rounding_ns = 1});
   CHECK(counts.rounded == 1);
   CHECK(recording.events.end_ns[1] == 100);

@@ -140,7 +140,7 @@ PyObject* decorate(PyObject* self, PyObject* arguments, PyObject* keywords) noex
 
 PyObject* represent(PyObject* self) noexcept { return PyUnicode_FromFormat("span(%R)", of(self)->name); }
 
-void deallocate(PyObject* self) noexcept {
+void deallocate_span(PyObject* self) noexcept {
   Span& span = *of(self);
   // Entered by hand and never left: it ends with the last who could.
   if (span.is_entered) span.first.scope.end();
@@ -197,7 +197,7 @@ void set_span_observer(nb::object function) noexcept {
 void add_span(nb::module_& module) {
   PyType_Slot slots[] = {
       {Py_tp_doc, const_cast<char*>("A scope of the program: see `span`.")},
-      {Py_tp_dealloc, slot_of(deallocate)},
+      {Py_tp_dealloc, slot_of(deallocate_span)},
       {Py_tp_methods, span_methods},
       {Py_tp_call, slot_of(decorate)},
       {Py_tp_repr, slot_of(represent)},

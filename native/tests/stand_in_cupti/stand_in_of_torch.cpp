@@ -3,11 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#define STAND_IN extern "C" __attribute__((visibility("default"))) int
+#define EXPORTED extern "C" __attribute__((visibility("default"))) int
 
-STAND_IN cuptiActivityEnableCudaEventDeviceTimestamps(std::uint8_t) { return 0; }
-STAND_IN cuptiActivityRegisterTimestampCallback(void*) { return 0; }
-STAND_IN cuptiActivitySetAttribute(int, std::size_t*, void*) { return 0; }
-STAND_IN cuptiEnableCallback(std::uint32_t, void*, int, std::uint32_t) { return 0; }
-STAND_IN cuptiEnableDomain(std::uint32_t, void*, int) { return 0; }
-STAND_IN cuptiFinalize() { return 0; }
+EXPORTED cuptiActivityEnableCudaEventDeviceTimestamps(std::uint8_t) { return 0; }
+EXPORTED cuptiActivityRegisterTimestampCallback(void*) { return 0; }
+EXPORTED cuptiActivitySetAttribute(int, std::size_t*, void*) { return 0; }
+EXPORTED cuptiEnableCallback(std::uint32_t, void*, int, std::uint32_t) { return 0; }
+EXPORTED cuptiEnableDomain(std::uint32_t, void*, int) { return 0; }
+EXPORTED cuptiFinalize() { return 0; }
