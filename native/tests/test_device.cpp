@@ -1,6 +1,8 @@
 // What is recorded of a device, through the stand-in for libcupti.
 #include <doctest/doctest.h>
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +15,9 @@ using namespace torchprof::testing;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+// Each of which changed the length of some record.
+constexpr std::array<std::uint32_t, 7> kVersions{18, 22, 26, 130'000, 130'100, 130'300, 130'400};
+
 bool is_kind(const Recording& recording, std::size_t row, EventKind kind) {
   return recording.events.kind[row] == static_cast<std::uint8_t>(kind);
 }
@@ -24,7 +29,7 @@ const Track& track_of(const Recording& recording, std::size_t row) {
 }  // namespace
 
 TEST_CASE("a kernel is linked to the call that launched it, and that lies in its op") {
-  for (const std::uint32_t version : {18U, 22U, 26U, 130'000U, 130'100U, 130'300U, 130'400U}) {
+  for (const std::uint32_t version : kVersions) {
     CAPTURE(version);
     DeviceCapture device(all_kinds(), version);
     FakeOp op;
@@ -79,48 +84,51 @@ TEST_CASE("a kernel is linked to the call that launched it, and that lies in its
 }
 
 TEST_CASE("copies, memsets, synchronizations and overheads have Kineto's names and their numbers") {
-  DeviceCapture device;
-  const std::uint64_t now = stand_in_now_ns();
-  const std::uint32_t copy = stand_in_call(kCopyAsync, 0);
-  stand_in_copy(copy, 4096, 0, now, now + 2'000);
-  stand_in_copy(stand_in_call(kCopyAsync, 0), 8192, 1, now + 3'000, now + 4'000);
-  stand_in_memset(stand_in_call(kLaunchKernel, 0), 512, now + 5'000, now + 6'000);
-  stand_in_synchronize(stand_in_call(kLaunchKernel, 0), 4, now, now + 7'000);
-  stand_in_overhead(6U << 16U, now, now + 100);
-  stand_in_unknown();
-  const Recording recording = device.finish();
+  for (const std::uint32_t version : kVersions) {
+    CAPTURE(version);
+    DeviceCapture device(all_kinds(), version);
+    const std::uint64_t now = stand_in_now_ns();
+    const std::uint32_t copy = stand_in_call(kCopyAsync, 0);
+    stand_in_copy(copy, 4096, 0, now, now + 2'000);
+    stand_in_copy(stand_in_call(kCopyAsync, 0), 8192, 1, now + 3'000, now + 4'000);
+    stand_in_memset(stand_in_call(kLaunchKernel, 0), 512, now + 5'000, now + 6'000);
+    stand_in_synchronize(stand_in_call(kLaunchKernel, 0), 4, now, now + 7'000);
+    stand_in_overhead(6U << 16U, now, now + 100);
+    stand_in_unknown();
+    const Recording recording = device.finish();
 
-  CHECK(recording.problems.empty());
-  const std::size_t to_device = only_row(recording, "Memcpy HtoD (Pageable -> Device)");
-  REQUIRE(to_device < recording.events.size());
-  CHECK(device_record(recording, to_device)->size_bytes == 4096);
-  CHECK(recording.events.end_ns[to_device] - recording.events.start_ns[to_device] >= 1'990);
-  CHECK(recording.events.end_ns[to_device] - recording.events.start_ns[to_device] <= 2'010);
-  CHECK(name_of(recording, launcher_of(recording, to_device)) == "cudaMemcpyAsync");
-  const std::size_t peer = only_row(recording, "Memcpy PtoP (Device -> Device)");
-  REQUIRE(peer < recording.events.size());
-  CHECK(device_record(recording, peer)->size_bytes == 8192);
-  CHECK(launcher_of(recording, peer) < recording.events.size());
-  const std::size_t memset = only_row(recording, "Memset (Device)");
-  REQUIRE(memset < recording.events.size());
-  CHECK(device_record(recording, memset)->size_bytes == 512);
-  const std::size_t sync = only_row(recording, "Context Sync");
-  REQUIRE(sync < recording.events.size());
-  CHECK(is_kind(recording, sync, EventKind::kSync));
-  CHECK(device_record(recording, sync)->stream == -1);
-  CHECK(device_record(recording, sync)->device == 0);  // of its context
-  const std::size_t overhead = only_row(recording, "Command Buffer Full");
-  REQUIRE(overhead < recording.events.size());
-  CHECK(is_kind(recording, overhead, EventKind::kOverhead));
-  CHECK(track_of(recording, overhead).kind == TrackKind::kThread);
+    CHECK(recording.problems.empty());
+    const std::size_t to_device = only_row(recording, "Memcpy HtoD (Pageable -> Device)");
+    REQUIRE(to_device < recording.events.size());
+    CHECK(device_record(recording, to_device)->size_bytes == 4096);
+    CHECK(recording.events.end_ns[to_device] - recording.events.start_ns[to_device] >= 1'990);
+    CHECK(recording.events.end_ns[to_device] - recording.events.start_ns[to_device] <= 2'010);
+    CHECK(name_of(recording, launcher_of(recording, to_device)) == "cudaMemcpyAsync");
+    const std::size_t peer = only_row(recording, "Memcpy PtoP (Device -> Device)");
+    REQUIRE(peer < recording.events.size());
+    CHECK(device_record(recording, peer)->size_bytes == 8192);
+    CHECK(launcher_of(recording, peer) < recording.events.size());
+    const std::size_t memset = only_row(recording, "Memset (Device)");
+    REQUIRE(memset < recording.events.size());
+    CHECK(device_record(recording, memset)->size_bytes == 512);
+    const std::size_t sync = only_row(recording, "Context Sync");
+    REQUIRE(sync < recording.events.size());
+    CHECK(is_kind(recording, sync, EventKind::kSync));
+    CHECK(device_record(recording, sync)->stream == -1);
+    CHECK(device_record(recording, sync)->device == 0);  // of its context
+    const std::size_t overhead = only_row(recording, "Command Buffer Full");
+    REQUIRE(overhead < recording.events.size());
+    CHECK(is_kind(recording, overhead, EventKind::kOverhead));
+    CHECK(track_of(recording, overhead).kind == TrackKind::kThread);
 
-  const DeviceCounts counts = device.capture.device_counts();
-  CHECK(counts.copies == 2);
-  CHECK(counts.memsets == 1);
-  CHECK(counts.synchronizations == 1);
-  CHECK(counts.overheads == 1);
-  CHECK(counts.calls == 4);
-  CHECK(counts.unknown_records == 1);
+    const DeviceCounts counts = device.capture.device_counts();
+    CHECK(counts.copies == 2);
+    CHECK(counts.memsets == 1);
+    CHECK(counts.synchronizations == 1);
+    CHECK(counts.overheads == 1);
+    CHECK(counts.calls == 4);
+    CHECK(counts.unknown_records == 1);
+  }
 }
 
 TEST_CASE("calls that tell nothing are left out, and of the driver all but launches") {

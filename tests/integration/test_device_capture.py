@@ -12,11 +12,12 @@ import pytest
 
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
-from otel_torchprof.recording import EventKind, Recording
+from otel_torchprof.recording import EventKind, Recording, TrackKind
 from tests.support.device_structure import callers, check_lanes, check_links, check_metrics, check_spans
 from tests.support.required_tools import skip_or_fail
 
 PROGRAM = """
+import ctypes
 import sys
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.sources.source import Source
 
 GEMM, RELU = b"_Z4gemmPfi", b"_Z4reluPf"
+COPY, CONTEXT_WAIT, OF_A_GRAPH = 41, 4, 99
 
 
 class Device(Source):
@@ -42,6 +44,24 @@ class Device(Source):
 
     def stop(self):
         self._capture.stop_device()
+
+
+def work(emit, *what, callback_id=COPY):
+    correlation = stand_in.stand_in_call(callback_id, 0)
+    start_ns = stand_in.stand_in_now_ns()
+    emit(correlation, *what, ctypes.c_uint64(start_ns), ctypes.c_uint64(start_ns + 500))
+
+
+# A copy, one between devices, a fill, a wait, a node of a graph, and a kernel on the second device.
+@torch.library.custom_op("stand_in::others", mutates_args=())
+def others(x: torch.Tensor) -> torch.Tensor:
+    work(stand_in.stand_in_copy, ctypes.c_uint64(4096), 0)
+    work(stand_in.stand_in_copy, ctypes.c_uint64(8192), 1)
+    work(stand_in.stand_in_memset, ctypes.c_uint64(512))
+    work(stand_in.stand_in_synchronize, CONTEXT_WAIT)
+    launch(stand_in, RELU, stream=OF_A_GRAPH)
+    launch(stand_in, GEMM, device=1)
+    return x.clone()
 
 
 @torch.library.custom_op("stand_in::layer", mutates_args=())
@@ -65,9 +85,15 @@ for number in range(3):
     with torch.profiler.record_function("forward"):
         loss = layer(torch.ones(4, requires_grad=True)).sum()
     loss.backward()
+    others(torch.ones(4))
 capture.end_step()
 capture.stop()
 """
+
+# Of three steps: three kernels, and in `others` two copies, a fill, two kernels.
+KERNELS = 3 * (3 + 2)
+WORK = KERNELS + 3 * 3
+WORK_KINDS = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +112,32 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
 def test_work_is_on_lanes_linked_spanned_and_counted(recording: Recording) -> None:
     assert dict(recording.drops) == {}
     assert dict(recording.problems) == {}
-    assert check_lanes(recording) == 9
-    assert check_links(recording) == 9
-    assert check_spans(recording) == 9
-    assert check_metrics(recording) == 9
+    assert check_lanes(recording) == WORK
+    assert check_links(recording) == WORK
+    assert check_spans(recording) == WORK
+    assert check_metrics(recording) == KERNELS
+
+
+def test_every_kind_of_work_is_there_with_its_numbers(recording: Recording) -> None:
+    of_kind = Counter(
+        EventKind(kind) for kind in recording.events.kind if kind in (*WORK_KINDS, EventKind.SYNC)
+    )
+    assert of_kind == {
+        EventKind.KERNEL: KERNELS, EventKind.MEMCPY: 6, EventKind.MEMSET: 3, EventKind.SYNC: 3
+    }  # fmt: skip
+    sizes = Counter(int(row["size_bytes"]) for row in recording.devices if row["size_bytes"] >= 0)
+    assert sizes == {4096: 3, 8192: 3, 512: 3}
+    graphs = [row for row in recording.devices if row["graph_node_id"] >= 0]
+    assert [(row["graph_id"], row["graph_node_id"]) for row in graphs] == [(3, 7)] * 3
+    streams = {(track.device, track.name) for track in recording.tracks if track.kind == TrackKind.STREAM}
+    assert {(0, "stream 7"), (0, "stream 20"), (0, "stream 99"), (1, "stream 7")} <= streams
 
 
 def test_calls_lie_in_the_ops_that_made_them(recording: Recording) -> None:
     within = Counter(
         (recording.event_name(work), "stand_in::layer" in _enclosing(recording, call))
         for work, call in callers(recording).items()
+        if "stand_in::others" not in _enclosing(recording, call)
     )
     # One of the two of the first kernel is launched by the backward pass.
     gemm, relu = "gemm(float*, int)", "relu(float*)"
@@ -106,8 +148,8 @@ def test_calls_lie_in_the_ops_that_made_them(recording: Recording) -> None:
 def test_it_comes_back_from_a_chrome_trace_as_it_was(recording: Recording, tmp_path: Path) -> None:
     export(recording, tmp_path / "trace.json", "chrome")
     again = load(tmp_path / "trace.json")[0]
-    assert check_links(again) == 9
-    assert check_spans(again) == 9
+    assert check_links(again) == WORK
+    assert check_spans(again) == WORK
     for column in ("correlation", "kind"):
         assert sorted(_of_kernels(again, column)) == sorted(_of_kernels(recording, column))
     ids = [row["external_id"] for row in recording.devices if row["grid"].any()]

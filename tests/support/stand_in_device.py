@@ -46,9 +46,11 @@ def load_stand_in(folder: Path) -> ctypes.CDLL:
     return stand_in
 
 
-def launch(stand_in: ctypes.CDLL, name: bytes, stream: int = 7, duration_ns: int = 900) -> None:
+def launch(
+    stand_in: ctypes.CDLL, name: bytes, stream: int = 7, duration_ns: int = 900, device: int = 0
+) -> None:
     """Launches a kernel that begins now, from the calling thread. The bytes of its name must live on."""
     correlation = stand_in.stand_in_call(LAUNCH_KERNEL, 0)
     start_ns = stand_in.stand_in_now_ns()
     times = ctypes.c_uint64(start_ns), ctypes.c_uint64(start_ns + duration_ns)
-    stand_in.stand_in_kernel(name, correlation, 0, stream, *times)
+    stand_in.stand_in_kernel(name, correlation, device, stream, *times)
