@@ -215,7 +215,7 @@ run() {
   stage machine 90 bash -c 'machine "$@"' - "$python" || die "$python cannot import torch: set PYTHON to one that can"
   stage venv 60 bash -c 'environment_on_top "$@"' - "$python" "$venv" "$bundle" || return 1
   local pip=("$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-index --find-links "$bundle")
-  stage tools 90 "${pip[@]}" "${REQUIREMENTS[@]}" || return 1
+  stage tools 120 "${pip[@]}" "${REQUIREMENTS[@]}" || return 1
   "${pip[@]}" --no-deps cupti-python >/dev/null 2>&1 || true
   export PATH=$venv/bin:$PATH
   tag=$("$venv/bin/python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
