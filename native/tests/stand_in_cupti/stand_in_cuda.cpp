@@ -15,7 +15,7 @@ bool is_initialized = false;
 
 int from_environment(const char* name, int otherwise) {
   const char* const value = std::getenv(name);
-  return value != nullptr ? std::atoi(value) : otherwise;
+  return value != nullptr ? static_cast<int>(std::strtol(value, nullptr, 10)) : otherwise;
 }
 
 }  // namespace
