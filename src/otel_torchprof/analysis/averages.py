@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.event_names import STEP_MARK, without_step_number
 from otel_torchprof.analysis.launches import WORK_KINDS
+from otel_torchprof.analysis.open_calls import OpenCalls, lasted_ns
 from otel_torchprof.analysis.profiler_windows import is_profiler_window
 from otel_torchprof.errors import UnknownStepError
 from otel_torchprof.recording import EventKind, InputList, InputValue, Recording, TensorInput
 
 _MAX_RANGES = 10  # of steps in a message
-_STEP_MARK = "ProfilerStep"
-_NUMBERED_STEP = re.compile(r"(ProfilerStep)#\d+")
 
 Shapes = tuple["tuple[int, ...] | Shapes", ...]
 
@@ -54,11 +53,13 @@ class AveragesRow:
     overload: str  # empty unless grouped by it
     kind: EventKind
     shapes: Shapes | None  # sizes of each input, () for what is no tensor; None unless grouped by them
-    calls: int
+    calls: int  # 0 for what was open already when the chosen steps began
     total_ns: int  # a call inside a call of the same group adds nothing
     self_ns: int
-    mean_ns: float  # total_ns / calls
-    self_share: float  # of the self time of all groups of its side, 0 to 1
+    mean_ns: float  # total_ns / calls, 0 without calls
+    # Of the self time of all groups of its side, 0 to 1; of what ran on threads in chosen steps, of the time
+    # that these lasted: more than 1 where several threads worked.
+    self_share: float
     # Allocated minus freed, counted as the times are; None where the recording has no memory.
     host_bytes: int | None = None
     self_host_bytes: int | None = None
@@ -80,14 +81,10 @@ class Averages:
     total_ns: npt.NDArray[np.int64]
     self_ns: npt.NDArray[np.int64]
     damaged_inputs: int  # events whose inputs could not be read, grouped as if they had none
+    steps_ns: int | None  # how long the chosen steps lasted; None where all was chosen
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-def without_step_number(name: str) -> str:
-    """One name for the marks of all steps, `ProfilerStep` for `ProfilerStep#12`; others as they are."""
-    return _NUMBERED_STEP.sub(r"\1", name)
 
 
 def averages(
@@ -103,29 +100,30 @@ def averages(
 
     Args:
         group_by_shapes: keep events with inputs of different shapes apart; needs recorded shapes.
-        steps: numbers of the steps to count, None = everything. An event belongs to the step that is
-            going on when it starts, on whatever thread.
+        steps: numbers of the steps to count, None = everything. A call belongs to the step that is going
+            on when it starts, on whatever thread. Of what goes on when a step begins or ends on its thread,
+            such as the function that holds the loop, the time inside the step counts.
         group_by_overload: keep overloads such as `aten::add.Tensor` and `aten::add.Scalar` apart.
 
     Raises:
         UnknownStepError: a step that the recording does not have; it names those that it has.
     """
-    native = recording.native
-    name, kind, first_row, calls, total_ns, self_ns, *memory, damaged_inputs = native.averages(
-        recording.tree().native, group_by_overload, group_by_shapes, _step_ranges(recording, steps)
+    ranges = _step_ranges(recording, steps)
+    name, kind, first_row, calls, total_ns, self_ns, *memory, damaged_inputs = recording.native.averages(
+        recording.tree().native, group_by_overload, group_by_shapes, ranges
     )
     names = [without_step_number(recording.name(int(name_id))) for name_id in name]
-    if _STEP_MARK in names:
+    if STEP_MARK in names:
         kept, place = _merged_steps(names, kind)
-        names, name, kind, first_row = (
-            [names[group] for group in kept],
-            name[kept],
-            kind[kept],
-            first_row[kept],
-        )
+        names, first_row = [names[group] for group in kept], first_row[kept]
         calls, total_ns, self_ns, *memory = (
             _summed(column, place, len(kept)) for column in (calls, total_ns, self_ns, *memory)
         )
+    if ranges:
+        going_on = OpenCalls(recording, ranges, by_shapes=group_by_shapes, by_overload=group_by_overload)
+        first_row, calls, total_ns, self_ns = _with_open_calls(going_on, first_row, calls, total_ns, self_ns)
+        names += [without_step_number(recording.event_name(row)) for row in first_row[len(names) :].tolist()]
+    name, kind = recording.events.name[first_row], recording.events.kind[first_row]
     # By name where times are equal, so that the same recording always gives the same table.
     order = sorted(
         np.flatnonzero(~is_profiler_window(kind)).tolist(),
@@ -135,6 +133,9 @@ def averages(
     whole_self_ns = dict.fromkeys(Side, 0)
     for group, side in sides.items():
         whole_self_ns[side] += int(self_ns[group])
+    steps_ns = None if ranges is None else lasted_ns(ranges)
+    if steps_ns is not None:
+        whole_self_ns[Side.THREADS] = steps_ns
     rows = [
         AveragesRow(
             name=names[group],
@@ -144,13 +145,39 @@ def averages(
             calls=int(calls[group]),
             total_ns=int(total_ns[group]),
             self_ns=int(self_ns[group]),
-            mean_ns=int(total_ns[group]) / int(calls[group]),
+            mean_ns=int(total_ns[group]) / int(calls[group]) if calls[group] else 0.0,
             self_share=int(self_ns[group]) / (whole_self_ns[sides[group]] or 1),
             **_memory_fields(memory, group),
         )
         for group in order
     ]
-    return Averages(rows, calls[order], total_ns[order], self_ns[order], damaged_inputs)
+    return Averages(rows, calls[order], total_ns[order], self_ns[order], damaged_inputs, steps_ns)
+
+
+def _with_open_calls(
+    going_on: OpenCalls,
+    first_row: npt.NDArray[Any],
+    calls: npt.NDArray[Any],
+    total_ns: npt.NDArray[Any],
+    self_ns: npt.NDArray[Any],
+) -> tuple[npt.NDArray[Any], ...]:
+    """The columns with the times inside the steps; what was open already and is not called adds groups."""
+    place_of_key = {going_on.key_of(row): place for place, row in enumerate(first_row.tolist())}
+    added: list[int] = []
+    for key, one in going_on.groups.items():
+        if key not in place_of_key:
+            place_of_key[key] = len(first_row) + len(added)
+            added.append(one.first_row)
+    first_row = np.append(first_row.astype(np.int64), np.array(added, dtype=np.int64))
+    zeros = np.zeros(len(added), dtype=np.int64)
+    calls, total_ns, self_ns = (
+        np.append(column, zeros.astype(column.dtype)) for column in (calls, total_ns, self_ns)
+    )
+    for key, one in going_on.groups.items():
+        place = place_of_key[key]
+        total_ns[place] = one.total_ns
+        self_ns[place] += one.self_change_ns
+    return first_row, calls, total_ns, self_ns
 
 
 def _merged_steps(names: Sequence[str], kind: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray[np.int64]]:
@@ -160,7 +187,7 @@ def _merged_steps(names: Sequence[str], kind: npt.NDArray[Any]) -> tuple[list[in
     places: list[int] = []
     for group, name in enumerate(names):
         place = len(kept)
-        if name == _STEP_MARK:
+        if name == STEP_MARK:
             place = place_of_mark.setdefault((name, int(kind[group])), place)
         if place == len(kept):
             kept.append(group)

@@ -6,6 +6,7 @@ at hand: no other package is needed, and there is one rule.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -16,6 +17,14 @@ from otel_torchprof._native import core
 from otel_torchprof.recording import EventKind, Recording
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+
+STEP_MARK = "ProfilerStep"
+_NUMBERED_STEP = re.compile(rf"({STEP_MARK})#\d+")
+
+
+def without_step_number(name: str) -> str:
+    """One name for the marks of all steps, `ProfilerStep` for `ProfilerStep#12`; others as they are."""
+    return _NUMBERED_STEP.sub(r"\1", name)
 
 
 def short_kernel_name(recorded: str | bytes) -> str:

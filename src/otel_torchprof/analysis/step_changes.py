@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otel_torchprof.analysis.averages import Side, is_on_side, without_step_number
+from otel_torchprof.analysis.averages import Side, is_on_side
 from otel_torchprof.analysis.device_work import DeviceWork
-from otel_torchprof.analysis.event_names import names_of
+from otel_torchprof.analysis.event_names import names_of, without_step_number
+from otel_torchprof.analysis.step_self_times import StepSelfTimes
 from otel_torchprof.analysis.step_sums import StepSums
 from otel_torchprof.analysis.step_waits import step_waits
 from otel_torchprof.analysis.steps import StepTimes
@@ -50,8 +51,10 @@ class StepComparison:
         events = recording.events
         rows = np.flatnonzero(is_on_side(Side.THREADS, events.kind))
         group, names = names_of(recording, rows, without_step_number)
-        self_ns = recording.tree().self_ns[rows]
-        on_threads = StepSums.of(self.times.at(events.start_ns[rows]), group, self_ns, len(names))
+        group_of_row = np.zeros(len(recording), dtype=np.int64)
+        group_of_row[rows] = group
+        own = StepSelfTimes.of(recording, self.times, rows)
+        on_threads = StepSums.of(own.step, group_of_row[own.row], own.self_ns, len(names), own.is_call)
         work = DeviceWork.of(recording)
         named = name_work(work)
         work_names = [total.name for total in named.totals]

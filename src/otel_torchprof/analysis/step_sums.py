@@ -20,21 +20,25 @@ class StepSums:
     time_ns: Numbers  # never negative
 
     @classmethod
-    def of(cls, step: Numbers, group: Numbers, time_ns: Numbers, groups: int) -> StepSums:
-        """Sums up events.
+    def of(
+        cls, step: Numbers, group: Numbers, time_ns: Numbers, groups: int, is_call: Mask | None = None
+    ) -> StepSums:
+        """Sums up events, or parts of them.
 
         Args:
             step: of each event, `NO_STEP` = it does not count.
             group: of each event, below `groups`.
+            is_call: which count as calls; None = all do.
         """
         inside = step != NO_STEP
         width = max(groups, 1)
-        cells, place, calls = np.unique(
-            step[inside] * width + group[inside], return_inverse=True, return_counts=True
-        )
+        cells, place = np.unique(step[inside] * width + group[inside], return_inverse=True)
+        place = place.reshape(-1)
+        called = place if is_call is None else place[is_call[inside]]
+        calls = np.bincount(called, minlength=len(cells)).astype(np.int64)
         sums_ns = np.zeros(len(cells), dtype=np.int64)
-        np.add.at(sums_ns, place.reshape(-1), time_ns[inside])
-        return cls(groups, cells // width, cells % width, calls.astype(np.int64), sums_ns)
+        np.add.at(sums_ns, place, time_ns[inside])
+        return cls(groups, cells // width, cells % width, calls, sums_ns)
 
     def in_step(self, step: int) -> tuple[Numbers, Numbers]:
         """By group the calls and the time of a step."""

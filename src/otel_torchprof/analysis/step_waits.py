@@ -7,11 +7,10 @@ from enum import Enum
 
 import numpy as np
 
-from otel_torchprof.analysis.averages import without_step_number
 from otel_torchprof.analysis.compilations import compilations
 from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.analysis.device_use import blocking_rows
-from otel_torchprof.analysis.event_names import is_named
+from otel_torchprof.analysis.event_names import is_named, without_step_number
 from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.analysis.steps import NO_STEP, Mask, Numbers, StepTimes
 from otel_torchprof.recording import EventKind, Recording, TrackKind

@@ -47,6 +47,11 @@ class StepTimes:
         return self.end_ns - self.start_ns
 
     @cached_property
+    def until_ns(self) -> Numbers:
+        """When each ends or gives way to one that begins before it ends: no moment is of two steps."""
+        return np.minimum(self.end_ns, np.append(self.start_ns[1:], self.end_ns[-1:]))
+
+    @cached_property
     def counts(self) -> Mask:
         """The steps that figures of a step are of: those recorded whole, or all where none was."""
         return self.is_whole if self.is_whole.any() else np.ones(len(self), dtype=bool)

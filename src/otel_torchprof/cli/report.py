@@ -39,8 +39,9 @@ def add_to(commands: Commands) -> None:
         "the averages table: calls, total, self, mean and share of each operator; or a page for a browser",
         "Groups the events of a recording by name: what ran on threads, then the work on devices. Total "
         "counts a call inside one of its own kind once; self is the time that no enclosed event covers; "
-        "share is the part of all self time on threads, or of all work on devices. With -o it writes a page "
-        "with steps, operators, a flame graph and devices instead: one file that needs no other.",
+        "share is the part of all self time on threads, or of all work on devices; with --step, on threads, "
+        "of the time that the step lasted. With -o it writes a page with steps, operators, a flame graph and "
+        "devices instead: one file that needs no other.",
     )
     parser.add_argument("-o", "--output", metavar="PAGE.html", type=Path, help="write a page for a browser")
     parser.add_argument("--sort", choices=SORT_KEYS, default="self", help="by this column (default: self)")
@@ -56,7 +57,7 @@ def add_to(commands: Commands) -> None:
         type=_step_number,
         action="append",
         metavar="N",
-        help="count only what starts in this step, as the numbers above the table; may be repeated; of one "
+        help="count only what is in this step, as the numbers above the table; may be repeated; of one "
         "step also what differs in it from the median step",
     )
     parser.add_argument("--group-by-shapes", action="store_true", help="a row for each set of input shapes")
@@ -116,7 +117,14 @@ def run(options: argparse.Namespace) -> int:
         return 0
     console = OutputConsole()
     _print_steps(console, steps, options.step)
-    print_operators(console, rows, sort=options.sort, limit=limit, with_shapes=options.group_by_shapes)
+    print_operators(
+        console,
+        rows,
+        sort=options.sort,
+        limit=limit,
+        with_shapes=options.group_by_shapes,
+        steps_ns=table.steps_ns,
+    )
     print_work(console, recording, options.step, limit)
     if options.step is not None:
         print_step(console, recording, options.step)
@@ -188,4 +196,5 @@ def _print_written(page: Path, written: dict[str, int], *, as_json: bool) -> Non
 
 
 def _totals(table: Averages) -> dict[str, int]:
-    return {"calls": int(table.calls.sum()), "self_ns": int(table.self_ns.sum())}
+    totals = {"calls": int(table.calls.sum()), "self_ns": int(table.self_ns.sum())}
+    return totals if table.steps_ns is None else {**totals, "steps_ns": table.steps_ns}

@@ -54,9 +54,19 @@ def json_rows(rows: Sequence[AveragesRow]) -> list[dict[str, Any]]:
 
 
 def print_operators(
-    console: OutputConsole, rows: Sequence[AveragesRow], *, sort: str, limit: int, with_shapes: bool
+    console: OutputConsole,
+    rows: Sequence[AveragesRow],
+    *,
+    sort: str,
+    limit: int,
+    with_shapes: bool,
+    steps_ns: int | None,
 ) -> None:
-    """Prints those of the rows that ran on threads, at most `limit` (0 = all), and their time in all."""
+    """Prints those of the rows that ran on threads, at most `limit` (0 = all), and their time in all.
+
+    Args:
+        steps_ns: how long the chosen steps lasted, which shares are of; None = everything was chosen.
+    """
     on_threads = [row for row in rows if row.side is Side.THREADS]
     if not on_threads:
         console.print("no events on threads")
@@ -67,8 +77,15 @@ def print_operators(
     if len(shown) < len(on_threads):
         console.print(f"... {len(on_threads) - len(shown)} more names (--limit 0 shows all)")
     calls, self_ns = sum(row.calls for row in on_threads), sum(row.self_ns for row in on_threads)
-    of = "; share is of their" if table.shows("share", console.width) else ","
-    console.print(f"{calls:,} events on threads{of} {duration(self_ns)} of self time")
+    called = f"{calls:,} event{'s' if calls != 1 else ''} on threads"
+    if steps_ns is None:
+        of = "; share is of their" if table.shows("share", console.width) else ","
+        console.print(f"{called}{of} {duration(self_ns)} of self time")
+        return
+    of = f"; share is of the {duration(steps_ns)} chosen" if table.shows("share", console.width) else ""
+    console.print(f"{called}, {duration(self_ns)} of self time{of}")
+    if any(not row.calls for row in shown):
+        console.print("(0 calls: it was open already when a step began; what of it is inside counts)")
 
 
 def _table(rows: Sequence[AveragesRow], sort: str, *, with_shapes: bool) -> ReportTable:
@@ -85,7 +102,7 @@ def _table(rows: Sequence[AveragesRow], sort: str, *, with_shapes: bool) -> Repo
             f"{row.calls:,}",
             duration(row.total_ns),
             duration(row.self_ns),
-            duration(row.mean_ns),
+            duration(row.mean_ns) if row.calls else "-",
             f"{row.self_share:.1%}",
             *(_signed_size(_MEMORY_COLUMNS[heading](row) or 0) for heading in memory),
         )

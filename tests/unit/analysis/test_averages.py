@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,7 +54,10 @@ def test_overloads_are_kept_apart_when_asked(training: Recording) -> None:
 def test_steps_select_what_starts_in_them(training: Recording) -> None:
     assert [row.calls for row in averages(training, steps=[1]).rows] == [1, 2, 1]
     assert averages(training, steps=[]).rows == []
-    assert averages(training, steps=[0, 1]).rows == averages(training).rows
+    both, whole = averages(training, steps=[0, 1]), averages(training)
+    assert [replace(row, self_share=row.self_ns / 1400) for row in both.rows] == whole.rows
+    assert [row.self_share for row in both.rows] == [0.3, 0.2, 0.2]  # of what the steps lasted
+    assert (both.steps_ns, whole.steps_ns) == (2000, None)
     with pytest.raises(ValueError, match=r"the recording has no step 7: its steps are 0, 1$"):
         averages(training, steps=[0, 7])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from otel_torchprof.analysis.averages import Side
@@ -101,3 +103,18 @@ def test_untraced_code_is_what_no_event_but_the_mark_covers() -> None:
     loop.add("aten::cos", SLOW, 20, 50)
     loop.add("aten::neg", SLOW, 30, 10)
     assert StepComparison(loop.finish()).waits(SLOW) == [WaitChange("untraced code", 40 * MS, 90 * MS)]
+
+
+def test_the_function_that_holds_the_loop_is_what_a_slow_step_spent_its_time_in() -> None:
+    builder = RecordingBuilder()
+    thread = builder.add_track("main", thread_id=1)
+    builder.add_track("waits for work", thread_id=2)
+    builder.add_event("main", -MS, 2_000 * MS, track=thread, kind=EventKind.PYTHON)
+    builder.add_event("wait", -MS, 2_000 * MS, track=1, kind=EventKind.PYTHON)
+    bounds = [0, 100, 200, 900, 1000, 1100]
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        builder.add_step(start * MS, end * MS, number, track=thread, flags=StepFlags.HAS_NUMBER)
+        builder.add_event("aten::mm", (start + 10) * MS, (start + 50) * MS, track=thread)
+    comparison = StepComparison(builder.finish())
+    assert comparison.changes(2) == [StepChange("main", Side.THREADS, 0, 0, 660 * MS, 60 * MS)]
+    assert comparison.waits(2) == []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.analysis.averages import without_step_number
+from otel_torchprof.analysis.event_names import without_step_number
 from otel_torchprof.recording import Recording
 
 MAX_NAME_CHARACTERS = 1000

@@ -11,7 +11,9 @@ import numpy.typing as npt
 from otel_torchprof.analysis.averages import Side, is_on_side
 from otel_torchprof.analysis.device_work import DeviceWork
 from otel_torchprof.analysis.launches import WORK_KINDS, launched_ns
-from otel_torchprof.analysis.work_totals import name_work
+from otel_torchprof.analysis.step_self_times import StepSelfTimes
+from otel_torchprof.analysis.steps import StepTimes
+from otel_torchprof.analysis.work_totals import WorkNames, name_work
 from otel_torchprof.exporters.html_report.activity import activity
 from otel_torchprof.exporters.html_report.counters import counter_tables
 from otel_torchprof.exporters.html_report.device import blocking, device_busy, device_tables, devices
@@ -40,6 +42,7 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
     device_ns = launched_ns(recording)
     flame = flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns)
     timeline = activity(recording)
+    times = StepTimes.of(recording)
     return {
         "title": shown(title),
         "facts": facts(recording, problems),
@@ -49,8 +52,9 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
         "marks": int(is_on_side(Side.MARKS, events.kind).sum()),
         "steps": step_bars(
             recording,
-            _ops_by_row(recording, groups, op_groups),
-            TimesByRow(work.start_ns, work_names.index, work.duration_ns, len(work_names.totals)),
+            times,
+            _ops_by_row(recording, times, groups, op_groups),
+            _work_by_row(times, work, work_names),
             device_busy(recording),
         ),
         "findings": findings(recording, flame, timeline),
@@ -66,12 +70,18 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
     }
 
 
-def _ops_by_row(recording: Recording, groups: EventGroups, op_groups: npt.NDArray[np.int64]) -> TimesByRow:
+def _ops_by_row(
+    recording: Recording, times: StepTimes, groups: EventGroups, op_groups: npt.NDArray[np.int64]
+) -> TimesByRow:
     """What ran on threads, with its row in the table of operators."""
     table_row = np.full(len(groups), -1, dtype=np.int64)
     table_row[op_groups] = np.arange(len(op_groups))
     row_of_event = table_row[groups.group_of_row]
-    rows = np.flatnonzero(row_of_event >= 0)
-    return TimesByRow(
-        recording.events.start_ns[rows], row_of_event[rows], recording.tree().self_ns[rows], len(op_groups)
-    )
+    own = StepSelfTimes.of(recording, times, np.flatnonzero(row_of_event >= 0))
+    return TimesByRow(own.step, row_of_event[own.row], own.self_ns, own.is_call, len(op_groups))
+
+
+def _work_by_row(times: StepTimes, work: DeviceWork, names: WorkNames) -> TimesByRow:
+    """What ran on devices, with its row in the table of that; it belongs to the step in which it begins."""
+    is_call = np.ones(len(work.rows), dtype=bool)
+    return TimesByRow(times.at(work.start_ns), names.index, work.duration_ns, is_call, len(names.totals))

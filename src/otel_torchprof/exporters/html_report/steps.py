@@ -11,7 +11,7 @@ import numpy as np
 from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.analysis.step_sums import StepSums
 from otel_torchprof.analysis.step_waits import step_waits
-from otel_torchprof.analysis.steps import Numbers, StepTimes
+from otel_torchprof.analysis.steps import Mask, Numbers, StepTimes
 from otel_torchprof.exporters.html_report.tables import MAX_TABLE_ROWS
 from otel_torchprof.recording import Recording, Step, StepFlags
 
@@ -25,29 +25,33 @@ MAX_WORK_A_STEP = 8  # likewise
 class TimesByRow:
     """Events with the row that each belongs to in a table, of which the page may have the first ones only."""
 
-    start_ns: Numbers
+    step: Numbers  # that each belongs to; several times where it goes on in several
     table_row: Numbers
     time_ns: Numbers
+    is_call: Mask  # whether it begins in that step
     rows: int
 
 
-def step_bars(recording: Recording, ops: TimesByRow, work: TimesByRow, busy: Coverage) -> dict[str, Any]:
+def step_bars(
+    recording: Recording, times: StepTimes, ops: TimesByRow, work: TimesByRow, busy: Coverage
+) -> dict[str, Any]:
     """Columns of bars. Of more than `MAX_BARS` steps, several share a bar, which shows the slowest of them.
 
     Args:
+        times: of the steps of the recording.
         ops: what ran on threads, with its self time and its row in the table of that.
         work: what ran on devices, likewise.
         busy: when any device was.
 
     Returns:
         By bar `number`, `first_number` (of the steps it stands for), `phase`, `partial`, `start_ns`,
-        `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns` (of all `ops` that began in the step),
+        `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns` (of all `ops` in the step),
         `ops` and `work` ([table row, calls, ns]); of all steps their `count`, how many are `counted` in
         medians, `median_ns`, by table row `usual_ops` and `usual_work` (medians: `calls`, `time_ns`); the
         bars of the `slowest` steps, as far as they are above the median; and `waits` with their `name`,
         `median_ns` and by bar their `time_ns`.
     """
-    steps, times = recording.steps, StepTimes.of(recording)
+    steps = recording.steps
     slowest = [step for step in times.slowest(MAX_SLOWEST) if times.duration_ns[step] > times.median_ns]
     runs = _runs(len(times), slowest)
     bars = [max(run, key=lambda step: (times.counts[step], times.duration_ns[step])) for run in runs]
@@ -100,7 +104,7 @@ class _Details:
     """What steps say of the rows of a table."""
 
     def __init__(self, times: StepTimes, table: TimesByRow) -> None:
-        self.sums = StepSums.of(times.at(table.start_ns), table.table_row, table.time_ns, table.rows)
+        self.sums = StepSums.of(table.step, table.table_row, table.time_ns, table.rows, table.is_call)
         self._usual_calls, self._usual_ns = self.sums.medians(times.counts)
 
     def usual(self) -> dict[str, list[int]]:

@@ -69,11 +69,12 @@ function workOfAll() {
 
 function opsOfStep(step) {
   const whole = data.steps.self_ns[step];
+  const lasted = data.steps.duration_ns[step];
   const rows = opRowsOf(step);
   const rest = whole - rows.reduce((sum, row) => sum + row.ns, 0);
   return {
-    hint: `${plural(data.steps.events[step], "event")} with ${duration(whole)} of self time began in this step, on whatever thread.`,
-    ...ofStep(rows, timeColumn("ns", "self", "Time that nothing it called covers"), whole),
+    hint: `${plural(data.steps.events[step], "event")} began in this step, on whatever thread; ${duration(whole)} of self time. Share is of the ${duration(lasted)} that the step lasted.`,
+    ...ofStep(rows, timeColumn("ns", "self", "Time that nothing it called covers"), lasted),
     other: rest > 0 ? `All other names: ${duration(rest)}` : "",
   };
 }

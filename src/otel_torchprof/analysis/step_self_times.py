@@ -1,0 +1,65 @@
+"""Which self time lies in which step, also of what was open already when the step began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from otel_torchprof.analysis.clipped_times import ClippedTimes
+from otel_torchprof.analysis.steps import NO_STEP, Mask, Numbers, StepTimes
+from otel_torchprof.recording import Recording
+
+
+@dataclass(frozen=True, eq=False)
+class StepSelfTimes:
+    """A row for each event and step that it counts in.
+
+    On a thread that has steps an event counts with what of it lies in each: the function that holds the loop
+    has its own time in every step, though it began before them all. So the self times of a step's thread, and
+    the time in which it was in no event, add up to what the step lasted. Of other threads an event belongs to
+    the step in which it begins: what waits there for work all the time is no part of every step.
+
+    Attributes:
+        row: of the event in its recording.
+        is_call: whether the event begins in this step.
+    """
+
+    row: Numbers
+    step: Numbers
+    self_ns: Numbers
+    is_call: Mask
+
+    @classmethod
+    def of(cls, recording: Recording, times: StepTimes, rows: Numbers) -> StepSelfTimes:
+        """Of some events."""
+        start_ns = recording.events.start_ns[rows]
+        step = times.at(start_ns)
+        is_open = open_at_bounds(recording, rows, times.start_ns, times.until_ns)
+        clipped = ClippedTimes.of(recording, rows[is_open], times.start_ns, times.until_ns)
+        whole = ~is_open & (step != NO_STEP)
+        began = times.at(recording.events.start_ns[clipped.row])
+        return cls(
+            np.concatenate([rows[whole], clipped.row]),
+            np.concatenate([step[whole], clipped.interval]),
+            np.concatenate([recording.tree().self_ns[rows[whole]], clipped.self_ns]),
+            np.concatenate([np.ones(np.count_nonzero(whole), dtype=bool), began == clipped.interval]),
+        )
+
+
+def open_at_bounds(recording: Recording, rows: Numbers, start_ns: Numbers, end_ns: Numbers) -> Mask:
+    """Which events on threads that have steps are partly inside one of some intervals, and partly outside.
+
+    Args:
+        start_ns, end_ns: of the intervals, which are in order and do not overlap.
+    """
+    events = recording.events
+    if not len(start_ns):
+        return np.zeros(len(rows), dtype=bool)
+    first = np.searchsorted(end_ns, events.start_ns[rows], side="right")  # the first to end after it begins
+    known = np.minimum(first, len(start_ns) - 1)
+    reaches = (first < len(start_ns)) & (events.end_ns[rows] > start_ns[known])
+    is_inside = (events.start_ns[rows] >= start_ns[known]) & (events.end_ns[rows] <= end_ns[known])
+    tracks = np.unique([step.track for step in recording.steps])
+    of_steps: Mask = reaches & ~is_inside & np.isin(events.track[rows], tracks)
+    return of_steps
