@@ -26,6 +26,7 @@ class Wait(Enum):
     DEVICE = "waiting for a device"
     COMPILATION = "compiling"
     COLLECTION = "collecting garbage"
+    BACKWARD = "backward on another thread"
     UNTRACED = "untraced code"  # of Python or not: the thread of the step was in no event
 
 
@@ -46,7 +47,7 @@ def step_waits(recording: Recording, times: StepTimes) -> dict[Wait, Numbers]:
         Wait.DEVICE: _of_events(recording, times, blocking_rows(recording)),
         Wait.COMPILATION: _by_step(times, first_run_ns - compiled.cost_ns, compiled.cost_ns),
         Wait.COLLECTION: _of_events(recording, times, _outermost(recording, of_collection)),
-        Wait.UNTRACED: _untraced_ns(recording, times),
+        **_outside_events(recording, times),
     }
     return {wait: sum_ns for wait, sum_ns in sums.items() if sum_ns.any()}
 
@@ -74,17 +75,45 @@ def _by_step(times: StepTimes, start_ns: Numbers, duration_ns: Numbers) -> Numbe
     return sums_ns
 
 
-def _untraced_ns(recording: Recording, times: StepTimes) -> Numbers:
-    """The time of each step in which its thread was in no event but the mark of the step."""
+def _outside_events(recording: Recording, times: StepTimes) -> dict[Wait, Numbers]:
+    """The time of each step in which its thread was in no event but the mark of the step.
+
+    As far as a backward ran on another thread of the process meanwhile, the step waited for that: who calls
+    `backward` does nothing until it has ended.
+    """
     is_mark = is_named(recording, lambda name: without_step_number(name) != name)
-    track = np.array([step.track for step in recording.steps], dtype=np.int64)
-    empty_ns = np.zeros(len(times), dtype=np.int64)
-    for index in np.unique(track).tolist():
-        rows = np.flatnonzero((recording.events.track == index) & ~is_mark)
-        if not len(rows) or recording.tracks[index].kind != TrackKind.THREAD:
+    on_track = recording.events.track
+    track_of_step = np.array([step.track for step in recording.steps], dtype=np.int64)
+    backward_ns, untraced_ns = np.zeros((2, len(times)), dtype=np.int64)
+    backward_tracks = _backward_tracks(recording, track_of_step)
+    for track in np.unique(track_of_step).tolist():
+        own = (on_track == track) & ~is_mark
+        if not own.any() or recording.tracks[track].kind != TrackKind.THREAD:
             continue
-        of_track = track == index
-        covered = Coverage(recording.events.start_ns[rows], recording.events.end_ns[rows])
-        covered_ns = covered.within(times.start_ns[of_track], times.end_ns[of_track])
-        empty_ns[of_track] = times.duration_ns[of_track] - covered_ns
-    return empty_ns
+        process_id = recording.tracks[track].process_id
+        others = [other for other in backward_tracks if recording.tracks[other].process_id == process_id]
+        chosen = track_of_step == track
+        bounds = times.start_ns[chosen], times.end_ns[chosen]
+        own_ns = _coverage(recording, own).within(*bounds)
+        both_ns = _coverage(recording, own | np.isin(on_track, others)).within(*bounds)
+        backward_ns[chosen] = both_ns - own_ns
+        untraced_ns[chosen] = times.duration_ns[chosen] - both_ns
+    return {Wait.BACKWARD: backward_ns, Wait.UNTRACED: untraced_ns}
+
+
+def _coverage(recording: Recording, wanted: Mask) -> Coverage:
+    events = recording.events
+    return Coverage(events.start_ns[wanted], events.end_ns[wanted])
+
+
+def _backward_tracks(recording: Recording, track_of_step: Numbers) -> list[int]:
+    """Threads that mostly run functions of a backward, as autograd has one for each device."""
+    is_backward = recording.native.backward_events().astype(bool)
+    on_track = recording.events.track
+    found: list[int] = []
+    for track in np.setdiff1d(on_track[is_backward], track_of_step).tolist():
+        if recording.tracks[track].kind == TrackKind.THREAD:
+            backward_ns = _coverage(recording, is_backward & (on_track == track)).total_ns
+            all_ns = _coverage(recording, on_track == track).total_ns
+            found += [track] if 2 * backward_ns > all_ns else []
+    return found

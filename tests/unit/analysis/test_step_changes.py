@@ -118,3 +118,53 @@ def test_the_function_that_holds_the_loop_is_what_a_slow_step_spent_its_time_in(
     comparison = StepComparison(builder.finish())
     assert comparison.changes(2) == [StepChange("main", Side.THREADS, 0, 0, 660 * MS, 60 * MS)]
     assert comparison.waits(2) == []
+
+
+def two_threads(*, process_id: int = 1, other_ms: int = 0, forward_thread: int = 7) -> list[WaitChange]:
+    """Step 2 begins and ends with 20 ms of ops; between, another thread runs 50 ms of which 10 ms overlap."""
+    builder = RecordingBuilder()
+    thread = builder.add_track("main", process_id=1, thread_id=1)
+    autograd = builder.add_track("pt_autograd_0", process_id=process_id, thread_id=2)
+    for step in range(SLOW + 1):
+        start_ns = step * 100 * MS
+        builder.add_step(start_ns, start_ns + 100 * MS, step, track=thread, flags=StepFlags.HAS_NUMBER)
+        builder.add_event("aten::mm", start_ns, start_ns + 20 * MS, track=thread)
+        builder.add_event("aten::add_", start_ns + 80 * MS, start_ns + 100 * MS, track=thread)
+    start_ns = SLOW * 100 * MS
+    builder.add_event(
+        "MmBackward0",
+        start_ns + 10 * MS,
+        start_ns + 60 * MS,
+        track=autograd,
+        sequence=3,
+        forward_thread=forward_thread,
+    )
+    builder.add_event("aten::sum", start_ns + 60 * MS, start_ns + (60 + other_ms) * MS, track=autograd)
+    return StepComparison(builder.finish()).waits(SLOW)
+
+
+def test_a_backward_on_another_thread_is_no_untraced_code() -> None:
+    assert two_threads() == [
+        WaitChange("backward on another thread", 40 * MS, 0),
+        WaitChange("untraced code", 20 * MS, 60 * MS),
+    ]
+    # What that thread does between functions of the backward is part of it, as adding up gradients was once.
+    assert two_threads(other_ms=10)[0] == WaitChange("backward on another thread", 50 * MS, 0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"process_id": 2}, {"other_ms": 60}, {"forward_thread": 0}],
+    ids=["of another process", "a thread that does other things", "no backward"],
+)
+def test_nothing_waits_for_other_threads_where_it_is_not_sure(changed: dict[str, int]) -> None:
+    assert two_threads(**changed) == [WaitChange("untraced code", 60 * MS, 60 * MS)]
+
+
+def test_a_thread_that_is_in_an_event_itself_does_not_wait_for_a_backward() -> None:
+    loop = Loop()
+    autograd = loop.builder.add_track("pt_autograd_0", thread_id=2)
+    at_ns = (SLOW * 100 + 30) * MS
+    loop.add("call of backward", SLOW, 20, 50, EventKind.USER)
+    loop.builder.add_event("MmBackward0", at_ns, at_ns + 10 * MS, track=autograd, forward_thread=7)
+    assert StepComparison(loop.finish()).waits(SLOW) == [WaitChange("untraced code", 40 * MS, 90 * MS)]
