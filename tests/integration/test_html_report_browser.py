@@ -214,7 +214,7 @@ def test_the_bars_have_a_scale_of_whole_steps(browser: Browser) -> None:
     label = browser.find(".step").get_attribute("aria-label")
     assert label == "step 0, 100 s, partial: the recording began or ended inside it"
     assert "partial: the recording began or ended inside it" in browser.texts("#steps-legend li")
-    assert "11 whole steps, 14.0 ms the median. 1 more cut off" in browser.find("#steps-hint").text
+    assert "11 whole steps, 14.0 ms the median. 1 more not recorded whole" in browser.find("#steps-hint").text
 
 
 def test_a_step_far_above_all_others_leaves_them_room(browser: Browser) -> None:
@@ -224,6 +224,26 @@ def test_a_step_far_above_all_others_leaves_them_room(browser: Browser) -> None:
     assert browser.texts("#steps-axis span")[-1] == "80 ms"
     assert _heights(browser)[1] == pytest.approx(browser.find("#step-bars").size["height"] / 8, abs=1)
     assert "taller than the scale" in browser.texts("#steps-legend li")
+
+
+def test_of_a_step_of_which_events_are_missing_no_cause_is_said(browser: Browser) -> None:
+    builder = RecordingBuilder()
+    builder.add_track("python")
+    for number in range(5):
+        builder.add_step(number * 10 * MS, (number + 1) * 10 * MS, number, flags=StepFlags.HAS_NUMBER)
+        if number < 4:
+            builder.add_event("aten::mm", number * 10 * MS, (number * 10 + 8) * MS)
+    builder.add_drops("byte_cap", 5108)
+    browser.show(builder.finish())
+    assert "3 whole steps, 10.0 ms the median. 2 more not recorded whole" in browser.find("#steps-hint").text
+    assert "incomplete: events in it were dropped or cut off" in browser.texts("#steps-legend li")
+    browser.click(".step:nth-child(5)")
+    panel = browser.find("#step-panel").text
+    assert "nothing is said of what took its time" in panel
+    assert "ntraced" not in panel
+    assert "difference" not in browser.find("#operators-table").text
+    browser.click(".step:nth-child(1)")
+    assert "untraced code" in browser.find("#step-panel").text
 
 
 def compiled_first() -> Recording:

@@ -262,6 +262,7 @@ def test_info_as_json(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "end_ns": base + 10_000,
             "partial": False,
             "unfinished": False,
+            "incomplete": False,
         }
     ]
     worker = {"name": "worker", "kind": "thread", "id": 78, "process_id": 77, "events": 1}

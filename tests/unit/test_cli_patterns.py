@@ -69,7 +69,7 @@ def test_steps_that_do_not_count_are_told(tmp_path: Path, capsys: pytest.Capture
     assert cli.main(["patterns", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "  cost      4.000 ms in all, in 2 events; a step 2.000 ms, in 1.0" in lines
-    assert "(a step: the mean over 1 whole step; 1 cut off by the recording left out)" in lines
+    assert "(a step: the mean over 1 whole step; 1 not recorded whole left out)" in lines
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof.cli.main import main
+from otel_torchprof.recording import RecordingBuilder, StepFlags
 from tests.support.report_recordings import training_recording
 from tests.support.terminals import terminal_lines
 
@@ -48,6 +49,47 @@ def test_json_says_the_same_in_ns(training: str, capsys: pytest.CaptureFixture[s
             "change_ns": 100_000,
         }
     ]
+
+
+@pytest.fixture
+def cut_short(tmp_path: Path) -> str:
+    """Three steps of which the last two are longer and hold fewer events: the others were dropped."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    for step, (at, lasted) in enumerate([(0, 100), (100, 500), (600, 400)]):
+        builder.add_step(at * 1000, (at + lasted) * 1000, step, flags=StepFlags.HAS_NUMBER)
+        for op in range(10 if step == 0 else 1):
+            builder.add_event("aten::mm", (at + op) * 1000, (at + op + 1) * 1000)
+    builder.add_drops("byte_cap", 5108)
+    builder.finish().save(tmp_path / "short.tprof")
+    return str(tmp_path / "short.tprof")
+
+
+def test_nothing_is_said_of_a_step_of_which_events_are_missing(
+    cut_short: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", cut_short, "--step", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "3 steps, 1 of them whole; in the table only: 2 (400.000 us, incomplete)"
+    assert any(
+        line.startswith("the step is incomplete: events in it were dropped or cut off") for line in lines
+    )
+    assert not any("untraced" in line or "differs" in line for line in lines)
+    assert main(["report", cut_short, "--step", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["against_median"] == {
+        "steps": 1, "median_ns": 100_000, "incomplete": True, "waits": [], "changes": []
+    }  # fmt: skip
+    assert [step["incomplete"] for step in document["steps"]] == [False, True, True]
+
+
+def test_the_only_step_that_counts_is_not_compared_with_itself(
+    cut_short: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", cut_short, "--step", "0"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    place = lines.index(["waits", "and", "untraced", "code", "this", "step"])
+    assert lines[place + 1] == ["untraced", "code", "90.000", "us"]
 
 
 def test_several_steps_are_not_compared(training: str, capsys: pytest.CaptureFixture[str]) -> None:

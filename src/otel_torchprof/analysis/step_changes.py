@@ -65,10 +65,14 @@ class StepComparison:
     def changes(self, step: int) -> list[StepChange]:
         """Names that took more or less time than usual, the greatest difference first.
 
+        None of a step of which events are missing: they may be what took the time.
+
         Args:
             step: an index into `Recording.steps`.
         """
         found: list[StepChange] = []
+        if not self.times.is_complete[step]:
+            return found
         for side, names, sums in self._sides:
             (calls, time_ns), (usual_calls, usual_ns) = sums.in_step(step), sums.medians(self.times.counts)
             differs = np.flatnonzero(time_ns != usual_ns)
@@ -78,7 +82,9 @@ class StepComparison:
         return sorted(found, key=lambda change: (-abs(change.change_ns), change.name))
 
     def waits(self, step: int) -> list[WaitChange]:
-        """The waits of the step, or of a usual one."""
+        """The waits of the step, or of a usual one; none of a step of which events are missing."""
+        if not self.times.is_complete[step]:
+            return []
         counts = self.times.counts
         changes = [
             WaitChange(wait.value, int(time_ns[step]), int(np.median(time_ns[counts])))

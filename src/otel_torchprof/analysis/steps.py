@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from otel_torchprof.analysis.step_gaps import StepEvents
 from otel_torchprof.recording import Recording, Step, StepFlags
 
 NO_STEP = -1
@@ -15,9 +17,13 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-def is_whole(step: Step) -> bool:
-    """Whether all of it was recorded."""
-    return not step.flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)
+class Lack(Enum):
+    """What a recording lacks of a step."""
+
+    NOTHING = ""
+    PARTIAL = "partial"  # the recording began or ended inside it
+    UNFINISHED = "unfinished"
+    INCOMPLETE = "incomplete"  # events in it were dropped, or cut off with the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +32,7 @@ class StepTimes:
 
     start_ns: Numbers
     end_ns: Numbers
-    is_whole: Mask
+    lacks: tuple[Lack, ...]
 
     @classmethod
     def of(cls, recording: Recording) -> StepTimes:
@@ -35,7 +41,7 @@ class StepTimes:
         return cls(
             np.array([step.start_ns for step in steps], dtype=np.int64),
             np.array([step.end_ns for step in steps], dtype=np.int64),
-            np.array([is_whole(step) for step in steps], dtype=bool),
+            _lacks(recording),
         )
 
     def __len__(self) -> int:
@@ -52,9 +58,23 @@ class StepTimes:
         return np.minimum(self.end_ns, np.append(self.start_ns[1:], self.end_ns[-1:]))
 
     @cached_property
+    def is_whole(self) -> Mask:
+        """Which were recorded from begin to end, with all that happened in them."""
+        return np.array([lack is Lack.NOTHING for lack in self.lacks], dtype=bool)
+
+    @cached_property
+    def is_complete(self) -> Mask:
+        """Of which all events are there that the recording saw: what they did can be said."""
+        return np.array([lack is not Lack.INCOMPLETE for lack in self.lacks], dtype=bool)
+
+    @cached_property
     def counts(self) -> Mask:
-        """The steps that figures of a step are of: those recorded whole, or all where none was."""
-        return self.is_whole if self.is_whole.any() else np.ones(len(self), dtype=bool)
+        """The steps that figures of a step are of: those recorded whole, or all where none was.
+
+        Of these the complete ones, if there are any.
+        """
+        wanted = (self.is_whole, self.is_complete)
+        return next((mask for mask in wanted if mask.any()), np.ones(len(self), dtype=bool))
 
     @property
     def counted(self) -> int:
@@ -63,7 +83,7 @@ class StepTimes:
 
     @property
     def left_out(self) -> int:
-        """How many do not count, as the recording began or ended inside them."""
+        """How many do not count, as they were not recorded whole."""
         return len(self) - self.counted
 
     @property
@@ -82,3 +102,22 @@ class StepTimes:
             return np.full(len(times_ns), NO_STEP, dtype=np.int64)
         step = np.searchsorted(self.start_ns, times_ns, side="right") - 1
         return np.where((step >= 0) & (times_ns < self.end_ns[step]), step, NO_STEP)
+
+
+def _lacks(recording: Recording) -> tuple[Lack, ...]:
+    steps = recording.steps
+    if not steps:
+        return ()
+    events = StepEvents(recording)
+    lacks = [_flagged(step) for step in steps]
+    for step in np.flatnonzero(events.are_lost()).tolist():
+        lacks[step] = Lack.INCOMPLETE
+    for step in np.flatnonzero(events.are_left_over([lack is Lack.NOTHING for lack in lacks])).tolist():
+        lacks[step] = Lack.PARTIAL
+    return tuple(lacks)
+
+
+def _flagged(step: Step) -> Lack:
+    if step.flags & StepFlags.PARTIAL:
+        return Lack.PARTIAL
+    return Lack.UNFINISHED if step.flags & StepFlags.UNFINISHED else Lack.NOTHING

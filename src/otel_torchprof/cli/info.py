@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
+from otel_torchprof.analysis.steps import Lack, StepTimes
 from otel_torchprof.cli.input import add_command
 from otel_torchprof.cli.text import NameCell, OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
@@ -74,16 +75,17 @@ def describe_steps(recording: Recording) -> list[dict[str, Any]]:
             "phase": step.phase.name.lower(),
             "start_ns": step.start_ns,
             "end_ns": step.end_ns,
-            "partial": StepFlags.PARTIAL in step.flags,
+            "partial": StepFlags.PARTIAL in step.flags or lack is Lack.PARTIAL,
             "unfinished": StepFlags.UNFINISHED in step.flags,
+            "incomplete": lack is Lack.INCOMPLETE,
         }
-        for step in recording.steps
+        for step, lack in zip(recording.steps, StepTimes.of(recording).lacks, strict=True)
     ]
 
 
 def step_flags(step: Mapping[str, Any]) -> str:
     """What there is to say of a step, a value of `describe_steps`; mostly nothing."""
-    return ", ".join(flag for flag in ("partial", "unfinished") if step[flag])
+    return ", ".join(flag for flag in ("partial", "unfinished", "incomplete") if step[flag])
 
 
 def _count_kinds(recording: Recording) -> dict[str, int]:

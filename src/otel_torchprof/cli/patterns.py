@@ -141,7 +141,7 @@ def _facts(finding: Finding) -> Table:
 def _steps_text(report: PatternReport) -> str:
     """Which steps figures of a step are of, where it is not all of them."""
     whole = f"{report.steps:,} whole step{'s' if report.steps != 1 else ''}"
-    return f"(a step: the mean over {whole}; {report.steps_left_out:,} cut off by the recording left out)"
+    return f"(a step: the mean over {whole}; {report.steps_left_out:,} not recorded whole left out)"
 
 
 def _print_not_checked(console: OutputConsole, not_checked: Sequence[NotChecked]) -> None:

@@ -19,17 +19,29 @@ _TITLES = {Side.THREADS: "differs on threads, in self time", Side.DEVICES: "diff
 
 
 def print_step(console: Console, recording: Recording, numbers: Collection[int]) -> None:
-    """Prints waits and names against the median step; nothing for several steps or without others."""
+    """Prints waits and names against the median step; nothing for several steps or without others.
+
+    Of a step of which events are missing it says that.
+    """
     compared = _compared(recording, numbers)
     if compared is None:
         return
     comparison, step = compared
+    if not comparison.times.is_complete[step]:
+        console.print()
+        console.print(
+            "the step is incomplete: events in it were dropped or cut off, so that nothing is said of"
+        )
+        console.print("what took its time (otel-torchprof info says how many, and why)")
+        return
     waits = comparison.waits(step)
     if waits:
-        columns = ("this step", "median step", "difference")
+        # The only step that counts is the median itself.
+        alone = comparison.times.counted == 1 and bool(comparison.times.counts[step])
+        columns = ("this step",) if alone else ("this step", "median step", "difference")
         table = ReportTable(("waits and untraced code",), columns, spare=("median step",))
         for wait in waits:
-            table.add_row(NameCell(wait.name), *_times(wait.time_ns, wait.usual_ns))
+            table.add_row(NameCell(wait.name), *_times(wait.time_ns, wait.usual_ns)[: len(columns)])
         console.print()
         console.print(table)
     for side, title in _TITLES.items():
@@ -51,6 +63,7 @@ def json_step(recording: Recording, numbers: Collection[int]) -> dict[str, Any]:
         "against_median": {
             "steps": comparison.times.counted,
             "median_ns": comparison.times.median_ns,
+            "incomplete": not comparison.times.is_complete[step],
             "waits": [asdict(wait) for wait in comparison.waits(step)],
             "changes": [
                 {**asdict(change), "side": change.side.name.lower(), "change_ns": change.change_ns}

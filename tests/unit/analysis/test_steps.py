@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_torchprof.analysis.steps import NO_STEP, StepTimes
-from otel_torchprof.recording import Recording, RecordingBuilder, StepFlags
+from otel_torchprof.analysis.steps import NO_STEP, Lack, StepTimes
+from otel_torchprof.recording import EventKind, Recording, RecordingBuilder, StepFlags, TrackKind
 from tests.support.recordings import small_times
 
 
@@ -52,3 +52,87 @@ def test_a_moment_belongs_to_the_step_that_goes_on(bounds: list[int], moments: l
         for moment in moments
     ]
     assert times.at(np.array(moments, dtype=np.int64)).tolist() == expected
+
+
+class Loop:
+    """Steps of 100 ns, each with as many ops on its thread as given."""
+
+    def __init__(self, *ops: int) -> None:
+        self.builder = RecordingBuilder()
+        self.builder.add_track("main", process_id=1)
+        for step, count in enumerate(ops):
+            at = step * 100
+            self.builder.add_step(at, at + 100, step)
+            self.builder.add_event(f"ProfilerStep#{step}", at, at + 100, kind=EventKind.USER)
+            for op in range(count):
+                self.builder.add_event("op", at + op, at + op + 1)
+
+    def add_thread(self, *begins_ns: int, process_id: int = 1, kind: TrackKind = TrackKind.THREAD) -> Loop:
+        track = self.builder.add_track("other", kind, process_id=process_id)
+        for begin_ns in begins_ns:
+            self.builder.add_event("op", begin_ns, begin_ns + 1, track=track)
+        return self
+
+    def incomplete(self, reason: str = "byte_cap") -> list[int]:
+        self.builder.add_drops(reason, 1)
+        lacks = StepTimes.of(self.builder.finish()).lacks
+        return [step for step, lack in enumerate(lacks) if lack is Lack.INCOMPLETE]
+
+
+def test_where_events_were_dropped_steps_are_known_up_to_the_last_event() -> None:
+    assert Loop(9, 9, 9, 9).incomplete() == [3]  # there might have been more in it
+    assert Loop(9, 9, 4, 0, 0).incomplete() == [2, 3, 4]
+    assert Loop(4, 0, 0).incomplete() == [0, 1, 2]
+    assert Loop(0, 0).incomplete() == [0, 1]
+
+
+@pytest.mark.parametrize("reason", ["byte_cap", "disk_full", "memory_limit"])
+def test_a_gap_in_the_middle_is_seen_by_how_little_there_is(reason: str) -> None:
+    assert Loop(9, 2, 0, 9, 8, 9).incomplete(reason) == [1, 2, 5]
+
+
+@pytest.mark.parametrize("reason", ["unmatched_end", "payload_too_large", "start_after_stop"])
+def test_some_reasons_leave_no_gap(reason: str) -> None:
+    assert Loop(9, 9, 4, 9).incomplete(reason) == []
+
+
+def test_the_first_thread_that_worked_in_each_step_and_ends_decides() -> None:
+    assert Loop(9, 9, 9, 9, 9, 9).add_thread(50, 150, 250).incomplete() == [2, 3, 4, 5]
+    assert Loop(9, 9, 9, 9, 9, 9).add_thread(50).incomplete() == [5]
+    assert Loop(9, 9, 9, 9, 9, 9).add_thread(50, 150, 250, process_id=2).incomplete() == [5]
+    assert Loop(9, 9, 9, 9, 9, 9).add_thread(50, 150, 250, kind=TrackKind.STREAM).incomplete() == [5]
+
+
+def test_incomplete_steps_do_not_count_even_where_no_other_is_whole() -> None:
+    loop = Loop(9, 9, 4, 0)
+    times = StepTimes.of(loop.builder.finish())
+    assert times.counts.tolist() == [True, True, True, False]  # nothing was dropped; the last was left over
+    flags = [WHOLE, PARTIAL, WHOLE]
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    for step, flag in enumerate(flags):
+        builder.add_step(step * 100, step * 100 + 100, step, flags=flag)
+    for at in (*range(100, 120), 210):
+        builder.add_event("op", at, at + 1)
+    builder.add_drops("byte_cap", 1)
+    times = StepTimes.of(builder.finish())
+    assert times.lacks == (Lack.INCOMPLETE, Lack.PARTIAL, Lack.INCOMPLETE)
+    assert times.counts.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("ops", "last"),
+    [
+        ((9, 9, 0), Lack.PARTIAL),
+        ((9, 8, 3), Lack.PARTIAL),
+        ((9, 8, 4), Lack.NOTHING),  # half of what the smallest has
+        ((0, 0, 0), Lack.NOTHING),  # nothing was recorded but steps
+        ((0,), Lack.NOTHING),
+    ],
+)
+def test_a_last_step_with_next_to_nothing_in_it_is_what_was_left_over(
+    ops: tuple[int, ...], last: Lack
+) -> None:
+    *others, found = StepTimes.of(Loop(*ops).builder.finish()).lacks
+    assert found is last
+    assert set(others) <= {Lack.NOTHING}

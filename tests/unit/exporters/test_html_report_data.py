@@ -143,8 +143,20 @@ def steps_of(*lengths_ns: int, partial: tuple[int, ...] = ()) -> Recording:
 def test_steps_that_were_cut_off_are_no_measure() -> None:
     steps = data_of(steps_of(900, 10, 30, 20, 800, partial=(0, 4)))["steps"]
     assert (steps["count"], steps["counted"], steps["median_ns"]) == (5, 3, 20)
-    assert (steps["partial"], steps["slowest"]) == ([True, False, False, False, True], [2])
+    assert (steps["lack"], steps["slowest"]) == (["partial", "", "", "", "partial"], [2])
     assert steps["usual_ops"]["time_ns"] == [20]
+
+
+def test_a_step_of_which_events_are_missing_is_incomplete() -> None:
+    builder = RecordingBuilder()
+    builder.add_track("python")
+    for number in range(4):
+        builder.add_step(number * 100, number * 100 + 100, number, flags=StepFlags.HAS_NUMBER)
+        if number < 3:
+            builder.add_event("op", number * 100, number * 100 + 50)
+    builder.add_drops("byte_cap", 7)
+    steps = data_of(builder.finish())["steps"]
+    assert (steps["lack"], steps["counted"]) == (["", "", "incomplete", "incomplete"], 2)
 
 
 def test_each_of_the_slowest_steps_has_a_bar() -> None:
@@ -155,7 +167,7 @@ def test_each_of_the_slowest_steps_has_a_bar() -> None:
     assert [steps["number"][bar] for bar in steps["slowest"]] == [10, 11, 21]
     assert (len(steps["number"]), sum(steps["stands_for"])) == (MAX_BARS + 1, 2 * MAX_BARS)
     # Of a run with a whole step, a partial one says less however long it is.
-    assert (steps["number"][0], steps["first_number"][0], steps["partial"][0]) == (1, 0, False)
+    assert (steps["number"][0], steps["first_number"][0], steps["lack"][0]) == (1, 0, "")
     assert steps["first_number"][5:8] == [10, 11, 12]
 
 

@@ -90,7 +90,7 @@ class PatternReport:
 
     Attributes:
         steps: what is said of a step is the mean over so many: those recorded whole, or all if none was.
-        steps_left_out: of those that do not count, as the recording began or ended inside them.
+        steps_left_out: of those that do not count.
     """
 
     findings: tuple[Finding, ...]

@@ -44,12 +44,12 @@ def step_bars(
         busy: when any device was.
 
     Returns:
-        By bar `number`, `first_number` (of the steps it stands for), `phase`, `partial`, `start_ns`,
-        `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns` (of all `ops` in the step),
-        `ops` and `work` ([table row, calls, ns]); of all steps their `count`, how many are `counted` in
-        medians, `median_ns`, by table row `usual_ops` and `usual_work` (medians: `calls`, `time_ns`); the
-        bars of the `slowest` steps, as far as they are above the median; and `waits` with their `name`,
-        `median_ns` and by bar their `time_ns`.
+        By bar `number`, `first_number` (of the steps it stands for), `phase`, `lack` (what it is where it is
+        no whole step, else empty), `start_ns`, `duration_ns`, `stands_for`, `device_ns`, `events`, `self_ns`
+        (of all `ops` in the step), `ops` and `work` ([table row, calls, ns]); of all steps their `count`, how
+        many are `counted` in medians, `median_ns`, by table row `usual_ops` and `usual_work` (medians:
+        `calls`, `time_ns`); the bars of the `slowest` steps, as far as they are above the median; and `waits`
+        with their `name`, `median_ns` and by bar their `time_ns`.
     """
     steps = recording.steps
     slowest = [step for step in times.slowest(MAX_SLOWEST) if times.duration_ns[step] > times.median_ns]
@@ -64,7 +64,7 @@ def step_bars(
         "number": [_number(steps[step]) for step in bars],
         "first_number": [_number(steps[run[0]]) for run in runs],
         "phase": [steps[step].phase.name.lower() for step in bars],
-        "partial": [not times.is_whole[step] for step in bars],
+        "lack": [times.lacks[step].value for step in bars],
         "start_ns": [int(times.start_ns[step]) - recording.start_ns for step in bars],
         "duration_ns": times.duration_ns[bars].tolist(),
         "stands_for": [len(run) for run in runs],

@@ -74,7 +74,7 @@ function opsOfStep(step) {
   const rest = whole - rows.reduce((sum, row) => sum + row.ns, 0);
   return {
     hint: `${plural(data.steps.events[step], "event")} began in this step, on whatever thread; ${duration(whole)} of self time. Share is of the ${duration(lasted)} that the step lasted.`,
-    ...ofStep(rows, timeColumn("ns", "self", "Time that nothing it called covers"), lasted),
+    ...ofStep(rows, timeColumn("ns", "self", "Time that nothing it called covers"), lasted, step),
     other: rest > 0 ? `All other names: ${duration(rest)}` : "",
   };
 }
@@ -82,11 +82,11 @@ function opsOfStep(step) {
 function workOfStep(step) {
   const rows = workRowsOf(step);
   const whole = rows.reduce((sum, row) => sum + row.ns, 0);
-  return { hint: "What began in this step: the names with most time, and those that differ most.", ...ofStep(rows, timeColumn("ns", "total"), whole) };
+  return { hint: "What began in this step: the names with most time, and those that differ most.", ...ofStep(rows, timeColumn("ns", "total"), whole, step) };
 }
 
-function ofStep(rows, time, whole) {
-  const compares = data.steps.counted > 1;
+function ofStep(rows, time, whole, step) {
+  const compares = data.steps.counted > 1 && !isIncomplete(step);
   const comparison = [
     timeColumn("usual", "median", "The same in a median step"),
     column("change", "difference", (row) => signedDuration(row.change), { value: (row) => row.change, title: "Against the median step" }),

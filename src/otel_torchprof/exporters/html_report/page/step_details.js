@@ -31,7 +31,9 @@ function waitRowsOf(step) {
 }
 
 // All that took more or less time than usual, the greatest difference first.
-const changesIn = (step) => [...waitRowsOf(step), ...opRowsOf(step), ...workRowsOf(step)].filter((row) => row.change).sort(byChange);
+const changesIn = (step) => (isIncomplete(step) ? [] : [...waitRowsOf(step), ...opRowsOf(step), ...workRowsOf(step)].filter((row) => row.change).sort(byChange));
+// What is missing of it may be what took its time.
+const isIncomplete = (step) => lacking(step) === "incomplete";
 
 function stepPanel(step) {
   const steps = data.steps;
@@ -46,7 +48,7 @@ function stepPanel(step) {
   if (steps.phase[step] !== "unknown") pairs.push(["phase", steps.phase[step]]);
   if (data.devices.length) pairs.push(["device busy", percent(steps.device_ns[step], ns)]);
   if (steps.stands_for[step] > 1) pairs.push(["slowest of", plural(steps.stands_for[step], "step")]);
-  if (steps.partial[step]) pairs.push(["partial", "the recording began or ended inside it"]);
+  if (lacking(step)) pairs.push([lacking(step), LACKS[lacking(step)]]);
   const list = make("dl");
   fill(list, pairs);
   const clear = make("button", { type: "button", className: "quiet", textContent: "Back to all steps" });
@@ -59,6 +61,9 @@ function stepPanel(step) {
 }
 
 function stepChanges(step) {
+  if (isIncomplete(step)) {
+    return [make("p", { className: "hint", textContent: "As events in it were dropped or cut off, nothing is said of what took its time." })];
+  }
   const parts = [
     ["Waits and untraced code", waitRowsOf(step)],
     ["Differs most on threads, in self time", opRowsOf(step).filter((row) => row.change)],

@@ -11,8 +11,13 @@ const stepName = (step) => {
   return number === null ? `the step at ${duration(data.steps.start_ns[step])}` : `step ${count(number)}`;
 };
 const begun = (text) => text[0].toUpperCase() + text.slice(1);
-// Whether medians and the scale are of this step: of one that was cut off nobody knows how long it took.
-const counts = (step) => !data.steps.partial[step] || data.steps.partial.every(Boolean);
+// What the recording lacks of steps: how long one that was cut off took nobody knows, nor what an incomplete one did.
+const CUT_OFF = "the recording began or ended inside it";
+const LACKS = { partial: CUT_OFF, unfinished: CUT_OFF, incomplete: "events in it were dropped or cut off" };
+const lacking = (step) => data.steps.lack[step];
+const lackText = (step) => `${lacking(step)}: ${LACKS[lacking(step)]}`;
+// Whether medians and the scale are of this step.
+const counts = (step) => !lacking(step) || data.steps.lack.every(Boolean);
 
 function showSteps() {
   const steps = data.steps;
@@ -31,12 +36,12 @@ function showSteps() {
 }
 
 function stepsHint() {
-  const { count: all, counted, median_ns: median, stands_for: standsFor, partial } = data.steps;
+  const { count: all, counted, median_ns: median, stands_for: standsFor, lack } = data.steps;
   const shared = Math.max(...standsFor);
   const left = all - counted;
-  const whole = partial.every(Boolean) ? `${plural(all, "step")}, none of them recorded whole` : plural(counted, left ? "whole step" : "step");
+  const whole = lack.every(Boolean) ? `${plural(all, "step")}, none of them recorded whole` : plural(counted, left ? "whole step" : "step");
   const parts = [all > 1 ? `${whole}, ${duration(median)} the median.` : "One step."];
-  if (left) parts.push(`${count(left)} more cut off by the recording, in neither the median nor the scale.`);
+  if (left) parts.push(`${count(left)} more not recorded whole, in neither the median nor the scale.`);
   if (shared > 1) parts.push(`Each bar is the slowest of up to ${shared} steps.`);
   parts.push("Choose one to see what it did.");
   return parts.join(" ");
@@ -95,10 +100,10 @@ function roundTick(least) {
 }
 
 function stepBar(step, scale) {
-  const { duration_ns: lasted, partial, slowest, device_ns: deviceNs } = data.steps;
+  const { duration_ns: lasted, slowest, device_ns: deviceNs } = data.steps;
   const ns = lasted[step];
-  const classes = ["step", partial[step] && "partial", slowest.slice(0, 5).includes(step) && "slow", ns > scale && "cut"];
-  const said = `${duration(ns)}${partial[step] ? ", partial: the recording began or ended inside it" : ""}`;
+  const classes = ["step", lacking(step) && "partial", slowest.slice(0, 5).includes(step) && "slow", ns > scale && "cut"];
+  const said = `${duration(ns)}${lacking(step) ? `, ${lackText(step)}` : ""}`;
   const option = make("div", {
     role: "option",
     className: classes.filter(Boolean).join(" "),
@@ -123,17 +128,19 @@ function labelSteps() {
     const number = data.steps.first_number[step];
     const hasRoom = step === 0 || every === 1 || (options.length - step) * width >= MIN_LABEL_PX;
     if (number === null || step % every || !hasRoom) return;
-    const label = data.steps.partial[step] ? `${count(number)}\npartial` : count(number);
+    const label = lacking(step) ? `${count(number)}\n${lacking(step)}` : count(number);
     option.append(make("b", { textContent: label, "aria-hidden": "true", className: every === 1 ? "centred" : "" }));
   });
 }
 
 function showStepsLegend(scale) {
-  const { partial, slowest, duration_ns: lasted, counted, median_ns: median } = data.steps;
+  const { lack, slowest, duration_ns: lasted, counted, median_ns: median } = data.steps;
   const item = (className, label) => byId("steps-legend").append(make("li", {}, make("i", { className: `dot ${className}` }), label));
   if (data.devices.length) item("bar-device", "part in which a device was busy");
   if (slowest.length) item("bar-slow", "one of the slowest");
-  if (partial.some(Boolean)) item("bar-partial", "partial: the recording began or ended inside it");
+  for (const [name, text] of Object.entries(LACKS)) {
+    if (lack.includes(name)) item("bar-partial", `${name}: ${text}`);
+  }
   if (lasted.some((ns) => ns > scale)) item("bar-cut", "taller than the scale");
   if (counted > 1) item("line-median", `median, ${duration(median)}`);
 }
