@@ -7,11 +7,13 @@ import torch
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags
 from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.finding_recordings import HOSTILE_FILE, HOSTILE_FUNCTION, recording_with_findings
 from tests.support.pattern_findings import record_steps
 from tests.support.report_recordings import training_recording
 
+MS = 1_000_000
 COSTLY, CHEAP = '.finding[data-finding="0"]', '.finding[data-finding="1"]'
 TO_FLAME, TO_LANES = ".actions button:nth-of-type(1)", ".actions button:nth-of-type(2)"
 
@@ -31,7 +33,7 @@ def test_a_finding_says_what_where_and_how_to_mend_it(browser: Browser) -> None:
     costly = browser.find(COSTLY).text
     for said in (
         "high", "A loop goes through a tensor one element at a time", "may save 97.5 µs to 191 µs",
-        "fill (fill.py:7)", "confidence\nhigh", "195 µs (19.5 % of the recording)", "39, 19.5 a step",
+        "fill (fill.py:7)", "confidence\nhigh", "195 µs (19.5 % of the time)", "39, 19.5 a step",
         "/home/me/fill.py:7", "Write it as one operation on the whole tensor.",
     ):  # fmt: skip
         assert said in costly
@@ -82,12 +84,41 @@ def test_it_works_by_keyboard(browser: Browser) -> None:
 
 
 def test_what_was_not_checked_unfolds(browser: Browser) -> None:
-    browser.show(training_recording())
+    browser.show(training_recording(2))
     assert browser.find("#findings-hint").text == "No known cause of slowness was found."
     browser.click("#findings-not-checked summary")
     assert "tensor-from-list: needs shapes of inputs (record_shapes)" in browser.texts(
         "#findings-not-checked li"
     )
+
+
+def test_a_step_that_stands_out_is_named_where_nothing_repeats(browser: Browser) -> None:
+    browser.show(training_recording(5))
+    hint = browser.find("#findings-hint")
+    assert hint.text == (
+        "No known cause of slowness that repeats was found. "
+        "One step stands out: step 1 took 200 µs, 2.0 times the median."
+    )
+    browser.click("#findings-hint a")
+    assert browser.find("#step-panel h3").text == "Step 1"
+    assert browser.run("return location.hash") == "#step-1"
+
+
+def test_shares_of_findings_are_of_one_time(browser: Browser) -> None:
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    builder.add_step(0, 1_000 * MS, 0, flags=StepFlags.HAS_NUMBER)
+    for start in range(
+        100, 900, 160
+    ):  # the first event begins later than the recording, the last ends before
+        loading = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+        builder.add_event(loading, start * MS, (start + 80) * MS, kind=EventKind.USER)
+        builder.add_event("aten::mm", (start + 80) * MS, (start + 160) * MS)
+    browser.show(builder.finish())
+    assert "Shares are of the 800 ms from the first event to the last." in browser.find("#findings-hint").text
+    finding = browser.find(COSTLY).text
+    assert "50% of the time goes into loading" in finding
+    assert "cost\n400 ms (50.0 % of the time)" in finding
 
 
 def test_search_narrows_the_findings(browser: Browser) -> None:

@@ -260,9 +260,7 @@ def test_info_as_json(tprof: Path, capsys: pytest.CaptureFixture[str]) -> None:
             "phase": "train",
             "start_ns": base,
             "end_ns": base + 10_000,
-            "partial": False,
-            "unfinished": False,
-            "incomplete": False,
+            **dict.fromkeys(("partial", "unfinished", "incomplete"), False),
         }
     ]
     worker = {"name": "worker", "kind": "thread", "id": 78, "process_id": 77, "events": 1}

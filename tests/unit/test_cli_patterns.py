@@ -110,8 +110,9 @@ def test_json_has_findings_and_what_was_not_checked(
 ) -> None:
     assert cli.main(["patterns", str(zeroing), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert set(document) == {"steps", "findings", "not_checked"}
+    assert set(document) == {"steps", "findings", "slow_step", "not_checked"}
     assert document["steps"] == {"counted": 2, "left_out": 0}
+    assert document["slow_step"] is None
     (finding,) = document["findings"]
     assert (finding["pattern"], finding["severity"], finding["confidence"]) == (
         "gradients-zeroed",
@@ -141,6 +142,50 @@ def test_findings_fail_a_build_on_request(level: str, zeroing: Path, sound: Path
 def test_a_sound_recording_has_no_findings(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["patterns", str(sound)]) == 0
     assert capsys.readouterr().out.startswith("no findings\n\nnot checked, as these")
+
+
+def stalled(path: Path, numbered: StepFlags, dropped: int = 0) -> str:
+    """Four steps of 10 ms, and one of 100 ms that waits for a batch."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    at = 0
+    wait = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    for number, lasted in enumerate((10, 10, 100, 10, 10)):
+        builder.add_step(at * MS, (at + lasted) * MS, number, flags=numbered)
+        builder.add_event(wait, at * MS, (at + lasted - 9) * MS)
+        builder.add_event("aten::mm", (at + lasted - 9) * MS, (at + lasted) * MS)
+        at += lasted
+    builder.add_drops("byte_cap", dropped)
+    builder.finish().save(path / "stalled.tprof")
+    return str(path / "stalled.tprof")
+
+
+def test_a_single_stall_is_pointed_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = stalled(tmp_path, StepFlags.HAS_NUMBER)
+    assert cli.main(["patterns", recording]) == 0
+    assert capsys.readouterr().out.startswith(
+        "no findings: nothing slow repeats, but one step stands out\n"
+        "step 2 took 100.000 ms, 10.0 times the median: "
+        "otel-torchprof report IN --step 2 shows what differs in it\n\nnot checked"
+    )
+    assert cli.main(["patterns", recording, "--json"]) == 0
+    slow = {"number": 2, "duration_ns": 100 * MS, "median_ns": 10 * MS}
+    assert json.loads(capsys.readouterr().out)["slow_step"] == slow
+    assert cli.main(["report", recording, "--step", "2"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "waiting for data 91.000 ms 1.000 ms +90.000 ms" in lines
+
+
+def test_a_stall_without_a_number_is_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["patterns", stalled(tmp_path, StepFlags(0))]) == 0
+    said = "a step without a number took 100.000 ms, 10.0 times the median: report -o shows it on a page"
+    assert said in capsys.readouterr().out.splitlines()
+
+
+def test_it_says_that_events_are_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["patterns", stalled(tmp_path, StepFlags.HAS_NUMBER, dropped=3)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "incomplete: otel-torchprof info says what was dropped or could not be read"
 
 
 def test_an_unknown_level_is_wrong_use(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:

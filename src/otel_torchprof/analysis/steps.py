@@ -13,6 +13,8 @@ from otel_torchprof.analysis.step_gaps import StepEvents
 from otel_torchprof.recording import Recording, Step, StepFlags
 
 NO_STEP = -1
+_OUTLIER_TIMES = 2  # as long as the median at least
+_OUTLIER_STEPS = 3  # fewer have no median to speak of
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
@@ -95,6 +97,15 @@ class StepTimes:
         """The longest of the steps that count, the longest first."""
         order = np.argsort(-self.duration_ns, kind="stable")
         return [step for step in order.tolist() if self.counts[step]][:most]
+
+    @property
+    def outlier(self) -> int | None:
+        """The slowest step, where it took several times as long as usual and it can be said with what."""
+        if self.counted < _OUTLIER_STEPS:
+            return None
+        slowest = self.slowest(1)[0]
+        is_long = self.duration_ns[slowest] >= max(_OUTLIER_TIMES * self.median_ns, 1)
+        return slowest if is_long and self.is_complete[slowest] else None
 
     def at(self, times_ns: Numbers) -> Numbers:
         """The step that goes on at each time, the one begun last where several do; `NO_STEP` = none."""

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from otel_torchprof.analysis.patterns import Finding, Level, NotChecked, PatternReport, find_patterns
+from otel_torchprof.analysis.patterns import (
+    Finding,
+    Level,
+    NotChecked,
+    PatternReport,
+    SlowStep,
+    find_patterns,
+)
 from otel_torchprof.cli.input import add_command, require_contents
 from otel_torchprof.cli.text import OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
@@ -46,7 +53,10 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_document(report), indent=2))
     else:
-        _print(OutputConsole(), report)
+        console = OutputConsole()
+        _print(console, report)
+        if recording.drops or recording.problems:
+            console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
     if options.fail_on is None:
         return 0
     failed = any(
@@ -60,8 +70,13 @@ def _document(report: PatternReport) -> dict[str, Any]:
     return {
         "steps": {"counted": report.steps, "left_out": report.steps_left_out},
         "findings": [_json_finding(finding) for finding in report.findings],
+        "slow_step": None if report.slow_step is None else _json_slow_step(report.slow_step),
         "not_checked": [{"pattern": one.pattern, "reason": one.reason} for one in report.not_checked],
     }
+
+
+def _json_slow_step(step: SlowStep) -> dict[str, Any]:
+    return {"number": step.number, "duration_ns": step.duration_ns, "median_ns": step.median_ns}
 
 
 def _json_finding(finding: Finding) -> dict[str, Any]:
@@ -104,9 +119,14 @@ def _print(console: OutputConsole, report: PatternReport) -> None:
             _print_whole(console, f"    {line}")
         _print_whole(console, f"    {finding.url}")
         console.print()
-    if not report.findings:
+    if report.slow_step is not None:
+        if not report.findings:
+            console.print("no findings: nothing slow repeats, but one step stands out")
+        _print_whole(console, _slow_step_text(report.slow_step))
+        console.print()
+    elif not report.findings:
         console.print("no findings\n")
-    elif report.steps_left_out:
+    if report.findings and report.steps_left_out:
         console.print(cell(_steps_text(report)))
         console.print()
     _print_not_checked(console, report.not_checked)
@@ -136,6 +156,17 @@ def _facts(finding: Finding) -> Table:
     for name, text in facts.items():
         table.add_row(f"  {name}", cell(text))
     return table
+
+
+def _slow_step_text(step: SlowStep) -> str:
+    """How slow it was, and where to look."""
+    factor = f", {step.duration_ns / step.median_ns:.1f} times the median" if step.median_ns else ""
+    if step.number is None:
+        return (
+            f"a step without a number took {duration(step.duration_ns)}{factor}: report -o shows it on a page"
+        )
+    took = f"step {step.number} took {duration(step.duration_ns)}{factor}"
+    return f"{took}: otel-torchprof report IN --step {step.number} shows what differs in it"
 
 
 def _steps_text(report: PatternReport) -> str:

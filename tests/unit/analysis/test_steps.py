@@ -54,6 +54,22 @@ def test_a_moment_belongs_to_the_step_that_goes_on(bounds: list[int], moments: l
     assert times.at(np.array(moments, dtype=np.int64)).tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("lengths_ns", "outlier"),
+    [
+        ((10, 10, 20, 10), 2),
+        ((10, 10, 19, 10), None),
+        ((10, 30), None),  # nobody knows which of the two is usual
+        ((0, 0, 1), 2),
+        ((0, 0, 0), None),
+        ((), None),
+    ],
+)
+def test_an_outlier_took_twice_as_long_as_usual(lengths_ns: tuple[int, ...], outlier: int | None) -> None:
+    bounds = [sum(lengths_ns[:count]) for count in range(len(lengths_ns) + 1)]
+    assert with_steps(*((start, end, WHOLE) for start, end in pairwise(bounds))).outlier == outlier
+
+
 class Loop:
     """Steps of 100 ns, each with as many ops on its thread as given."""
 
@@ -118,6 +134,17 @@ def test_incomplete_steps_do_not_count_even_where_no_other_is_whole() -> None:
     times = StepTimes.of(builder.finish())
     assert times.lacks == (Lack.INCOMPLETE, Lack.PARTIAL, Lack.INCOMPLETE)
     assert times.counts.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(("dropped", "outlier"), [(0, 2), (1, None)])
+def test_of_an_incomplete_step_nobody_is_sent_to_see_why(dropped: int, outlier: int | None) -> None:
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    for step, (start_ns, end_ns) in enumerate([(0, 10), (10, 20), (20, 90)]):
+        builder.add_step(start_ns, end_ns, step)
+    builder.add_drops("byte_cap", dropped)
+    times = StepTimes.of(builder.finish())
+    assert (times.counted, times.outlier) == (3, outlier)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from otel_torchprof.analysis.patterns.finding import (
     PatternReport,
     Place,
     Saving,
+    SlowStep,
 )
 from otel_torchprof.analysis.patterns.matcher import find_patterns
 from otel_torchprof.analysis.patterns.pattern import Match, Need, Pattern, pattern
@@ -28,6 +29,7 @@ __all__ = [
     "PatternReport",
     "Place",
     "Saving",
+    "SlowStep",
     "View",
     "find_patterns",
     "own_patterns",

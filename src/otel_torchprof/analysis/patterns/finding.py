@@ -85,10 +85,27 @@ class NotChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowStep:
+    """A step far above all others: no pattern, as nothing repeats, but a cause worth a look.
+
+    Attributes:
+        index: in `Recording.steps`.
+        number: None where it has none.
+    """
+
+    index: int
+    number: int | None
+    duration_ns: int
+    median_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class PatternReport:
     """The most costly findings first.
 
     Attributes:
+        slow_step: the slowest, where it took several times as long as a median one.
+        window_ns: what shares of the time are of, from the first event to the last.
         steps: what is said of a step is the mean over so many: those recorded whole, or all if none was.
         steps_left_out: of those that do not count.
     """
@@ -97,3 +114,5 @@ class PatternReport:
     not_checked: tuple[NotChecked, ...]
     steps: int
     steps_left_out: int
+    slow_step: SlowStep | None = None
+    window_ns: int = 1

@@ -15,12 +15,13 @@ from otel_torchprof.analysis.patterns.finding import (
     PatternReport,
     Place,
     Saving,
+    SlowStep,
 )
 from otel_torchprof.analysis.patterns.merge import merge_causes
 from otel_torchprof.analysis.patterns.pattern import Match, Pattern
 from otel_torchprof.analysis.patterns.registry import installed_patterns, own_patterns
 from otel_torchprof.analysis.patterns.view import View
-from otel_torchprof.recording import Recording
+from otel_torchprof.recording import Recording, StepFlags
 
 # What mending may save at most, as a share of the time that was recorded.
 _HIGH_SHARE, _MEDIUM_SHARE = 0.10, 0.02
@@ -59,8 +60,23 @@ def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = Non
         not_checked += more.not_checked
     merged = merge_causes(view, found, looked_for)
     return PatternReport(
-        tuple(sorted(merged, key=_order)), tuple(not_checked), view.steps, view.step_times.left_out
+        tuple(sorted(merged, key=_order)),
+        tuple(not_checked),
+        view.steps,
+        view.step_times.left_out,
+        _slow_step(view),
+        view.window_ns,
     )
+
+
+def _slow_step(view: View) -> SlowStep | None:
+    times = view.step_times
+    index = times.outlier
+    if index is None:
+        return None
+    step = view.recording.steps[index]
+    number = step.number if StepFlags.HAS_NUMBER in step.flags else None
+    return SlowStep(index, number, step.duration_ns, times.median_ns)
 
 
 def _order(finding: Finding) -> tuple[object, ...]:

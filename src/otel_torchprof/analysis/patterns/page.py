@@ -14,7 +14,7 @@ What makes a program slow, where in its code, and what mending it may save. Gene
 `python -m otel_torchprof.analysis.patterns.page`: change the texts beside the code, not here.
 
     otel-torchprof patterns IN                  # any recording or trace; a table
-    otel-torchprof patterns IN --json           # {{"steps": ..., "findings": [...], "not_checked": [...]}}
+    otel-torchprof patterns IN --json           # {{"steps": ..., "findings": [...], "slow_step": ..., ...}}
     otel-torchprof patterns IN --fail-on high   # exits with 1 if there is such a finding
 
     from otel_torchprof.analysis.patterns import find_patterns
@@ -33,6 +33,8 @@ mean over the steps that were recorded whole, or over all if none was; how many 
   makes results wrong or memory grow is more severe than that.
 - *Confidence* says how sure it is that this is the pattern.
 - Findings whose events are part of another's, which is their cause, are named in its `also`.
+- Patterns repeat. A step that took at least twice as long as the median is named as `slow_step` instead:
+  `otel-torchprof report IN --step N`, or the page's steps, say what differs in it.
 - A recording that lacks what a pattern needs has it in `not_checked`, with what is missing.
 
 ## Adding one

@@ -22,6 +22,8 @@ def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dic
 
     Figures of a step are of so many `steps`; so many were `steps_left_out`, as they were not recorded whole.
 
+    Shares are of `window_ns`. It `has_slow_step` where the first of the slowest steps stands out from all.
+
     Of each what `Finding` has, besides `frame` (an index into the flame graph, -1 = none) and `marks` (lanes
     with the runs of their buckets that its events reach into).
     """
@@ -32,6 +34,8 @@ def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dic
         "not_checked": [[shown(one.pattern), _line(one.reason)] for one in report.not_checked],
         "steps": report.steps,
         "steps_left_out": report.steps_left_out,
+        "has_slow_step": report.slow_step is not None,
+        "window_ns": report.window_ns,
     }
 
 

@@ -3,14 +3,14 @@
 const findings = data.findings.found;
 
 function showFindings() {
-  const { left_out: leftOut, not_checked: notChecked, steps, steps_left_out: stepsLeftOut } = data.findings;
-  if (!findings.length && !notChecked.length) return;
+  const { not_checked: notChecked, has_slow_step: hasSlowStep } = data.findings;
+  if (!findings.length && !notChecked.length && !hasSlowStep) return;
   byId("findings").hidden = false;
-  byId("findings-hint").textContent = findings.length
-    ? "Known causes of slowness, the most costly first. What mending saves is an estimate." +
-      (leftOut ? ` ${plural(leftOut, "less costly one")} left out.` : "") +
-      (stepsLeftOut ? ` A step: the mean over ${plural(steps, "whole step")}; ${count(stepsLeftOut)} cut off by the recording left out.` : "")
-    : "No known cause of slowness was found.";
+  byId("findings-hint").append(findings.length ? findingsHint() : hasSlowStep ? "No known cause of slowness that repeats was found." : "No known cause of slowness was found.");
+  if (hasSlowStep) {
+    const [step] = data.steps.slowest;
+    byId("findings-hint").append(" One step stands out: ", stepLink(step), ` took ${howLong(step)}.`);
+  }
   byId("findings-list").append(...findings.map(findingCard));
   search.listeners.push(filterFindings);
   if (!notChecked.length) return;
@@ -18,6 +18,14 @@ function showFindings() {
   for (const [pattern, reason] of notChecked) list.append(make("li", {}, nameOf(pattern, "code"), ": ", nameOf(reason)));
   byId("findings-not-checked").hidden = false;
   byId("findings-not-checked").append(make("summary", { textContent: `${plural(notChecked.length, "pattern")} not checked, and why` }), list);
+}
+
+function findingsHint() {
+  const { left_out: leftOut, steps, steps_left_out: stepsLeftOut, window_ns: window } = data.findings;
+  return "Known causes of slowness, the most costly first. What mending saves is an estimate." +
+    ` Shares are of the ${duration(window)} from the first event to the last.` +
+    (leftOut ? ` ${plural(leftOut, "less costly one")} left out.` : "") +
+    (stepsLeftOut ? ` A step: the mean over ${plural(steps, "whole step")}; ${count(stepsLeftOut)} not recorded whole left out.` : "");
 }
 
 function findingCard(finding, index) {
@@ -45,7 +53,7 @@ const shortPlace = ({ function: name, file, module, op }) => (name ? `${name} ($
 
 function factsOf(finding) {
   const [low, high] = finding.saving_ns;
-  const share = (ns) => `${duration(ns)} (${percent(ns, data.facts.duration_ns)} of the recording)`;
+  const share = (ns) => `${duration(ns)} (${percent(ns, data.findings.window_ns)} of the time)`;
   const pairs = [
     ["pattern", finding.pattern],
     ["confidence", finding.confidence],

@@ -8,6 +8,11 @@ function againstMedian(ns) {
   return ns < 2 * median ? `${signedPercent(ns - median, median)} against the median` : `${(ns / median).toFixed(1)} times the median`;
 }
 
+const howLong = (step) => {
+  const ns = data.steps.duration_ns[step];
+  return data.steps.median_ns ? `${duration(ns)}, ${againstMedian(ns)}` : duration(ns);
+};
+
 // Rows of a table with what a step has of them and what is usual.
 function rowsOfStep(rows, entries, usual) {
   return entries.map(([index, calls, ns]) => ({

@@ -53,19 +53,23 @@ function showSlowest() {
   if (!slowest.length) return;
   byId("steps-slowest").hidden = false;
   byId("slowest-steps").append(...slowest.slice(0, 5).map((step) => {
-    const link = make("a", { href: stepHash(step) || "#steps", textContent: begun(stepName(step)) });
-    link.addEventListener("click", (event) => {
-      event.preventDefault();
-      chooseStep(step);
-      byId("step-panel").scrollIntoView({ block: "nearest" });
-    });
     const [cause] = changesIn(step).filter((change) => change.change > 0);
-    const line = make("li", {}, link, ` ${duration(lasted[step])}, ${againstMedian(lasted[step])}`);
+    const line = make("li", {}, stepLink(step, begun(stepName(step))), ` ${duration(lasted[step])}, ${againstMedian(lasted[step])}`);
     if (cause) {
       line.append(make("span", { className: "cause" }, " · most in ", nameOf(cause.name), ` ${signedDuration(cause.change)}`));
     }
     return line;
   }));
+}
+
+function stepLink(step, text = stepName(step)) {
+  const link = make("a", { href: stepHash(step) || "#steps", textContent: text });
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    chooseStep(step);
+    byId("step-panel").scrollIntoView({ block: "nearest" });
+  });
+  return link;
 }
 
 // How long the tallest bar may be, a round number; draws the axis and its lines.
