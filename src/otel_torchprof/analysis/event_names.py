@@ -69,6 +69,11 @@ def is_named(recording: Recording, wanted: Callable[[str], bool]) -> npt.NDArray
     return is_wanted[name]
 
 
+def is_step_mark(recording: Recording) -> npt.NDArray[np.bool_]:
+    """For each event, whether it is the numbered mark of a step."""
+    return is_named(recording, lambda name: without_step_number(name) != name)
+
+
 def _used(name: npt.NDArray[np.uint32]) -> list[int]:
     """The name ids that occur."""
     # Sorting, as np.unique does, takes longer than all else together.

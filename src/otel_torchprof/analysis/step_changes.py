@@ -8,7 +8,7 @@ import numpy as np
 
 from otel_torchprof.analysis.averages import Side, is_on_side
 from otel_torchprof.analysis.device_work import DeviceWork
-from otel_torchprof.analysis.event_names import names_of, without_step_number
+from otel_torchprof.analysis.event_names import STEP_MARK, names_of, without_step_number
 from otel_torchprof.analysis.step_self_times import StepSelfTimes
 from otel_torchprof.analysis.step_sums import StepSums
 from otel_torchprof.analysis.step_waits import step_waits
@@ -65,7 +65,8 @@ class StepComparison:
     def changes(self, step: int) -> list[StepChange]:
         """Names that took more or less time than usual, the greatest difference first.
 
-        None of a step of which events are missing: they may be what took the time.
+        None of a step of which events are missing: they may be what took the time. Marks of steps are left
+        out: what of a step is their own time alone is among the waits.
 
         Args:
             step: an index into `Recording.steps`.
@@ -76,6 +77,8 @@ class StepComparison:
         for side, names, sums in self._sides:
             (calls, time_ns), (usual_calls, usual_ns) = sums.in_step(step), sums.medians(self.times.counts)
             differs = np.flatnonzero(time_ns != usual_ns)
+            if side is Side.THREADS and STEP_MARK in names:
+                differs = differs[differs != names.index(STEP_MARK)]
             columns = (column[differs].tolist() for column in (calls, usual_calls, time_ns, usual_ns))
             for group, *values in zip(differs.tolist(), *columns, strict=True):
                 found.append(StepChange(names[group], side, *values))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.analysis.event_names import is_named, without_step_number
+from otel_torchprof.analysis.event_names import is_step_mark
 from otel_torchprof.recording import Recording, TrackKind
 
 Numbers = npt.NDArray[np.int64]
@@ -32,7 +32,7 @@ class StepEvents:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        is_mark = is_named(recording, lambda name: without_step_number(name) != name)
+        is_mark = is_step_mark(recording)
         on_track, start_ns = recording.events.track, recording.events.start_ns
         self._starts_ns = [
             start_ns[(on_track == track) & ~is_mark] if of.kind == TrackKind.THREAD else start_ns[:0]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from otel_torchprof.analysis.clipped_times import ClippedTimes
+from otel_torchprof.analysis.event_names import is_step_mark
+from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.analysis.steps import NO_STEP, Mask, Numbers, StepTimes
 from otel_torchprof.recording import Recording
 
@@ -20,8 +22,10 @@ class StepSelfTimes:
     the time in which it was in no event, add up to what the step lasted. Of other threads an event belongs to
     the step in which it begins: what waits there for work all the time is no part of every step.
 
+    A mark of a step does nothing itself: its own time is that of what encloses it, if anything does.
+
     Attributes:
-        row: of the event in its recording.
+        row: of the event in its recording, or of what the time of a mark is of.
         is_call: whether the event begins in this step.
     """
 
@@ -40,11 +44,25 @@ class StepSelfTimes:
         whole = ~is_open & (step != NO_STEP)
         began = times.at(recording.events.start_ns[clipped.row])
         return cls(
-            np.concatenate([rows[whole], clipped.row]),
+            _doers(recording, np.concatenate([rows[whole], clipped.row])),
             np.concatenate([step[whole], clipped.interval]),
             np.concatenate([recording.tree().self_ns[rows[whole]], clipped.self_ns]),
             np.concatenate([np.ones(np.count_nonzero(whole), dtype=bool), began == clipped.interval]),
         )
+
+
+def _doers(recording: Recording, rows: Numbers) -> Numbers:
+    """The events themselves, and for marks of steps what encloses them; a mark that nothing does stays."""
+    is_mark = is_step_mark(recording)
+    marks = np.flatnonzero(is_mark[rows])
+    if not len(marks):
+        return rows
+    parent = recording.tree().parent
+    above = parent[rows[marks]]
+    around = np.where(above >= 0, nearest(parent, ~is_mark)[above], above)
+    doers: Numbers = rows.copy()
+    doers[marks] = np.where(around >= 0, around, rows[marks])
+    return doers
 
 
 def open_at_bounds(recording: Recording, rows: Numbers, start_ns: Numbers, end_ns: Numbers) -> Mask:

@@ -10,7 +10,7 @@ import numpy as np
 from otel_torchprof.analysis.compilations import compilations
 from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.analysis.device_use import blocking_rows
-from otel_torchprof.analysis.event_names import is_named, without_step_number
+from otel_torchprof.analysis.event_names import is_named, is_step_mark
 from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.analysis.steps import NO_STEP, Mask, Numbers, StepTimes
 from otel_torchprof.recording import EventKind, Recording, TrackKind
@@ -81,7 +81,7 @@ def _outside_events(recording: Recording, times: StepTimes) -> dict[Wait, Number
     As far as a backward ran on another thread of the process meanwhile, the step waited for that: who calls
     `backward` does nothing until it has ended.
     """
-    is_mark = is_named(recording, lambda name: without_step_number(name) != name)
+    is_mark = is_step_mark(recording)
     on_track = recording.events.track
     track_of_step = np.array([step.track for step in recording.steps], dtype=np.int64)
     backward_ns, untraced_ns = np.zeros((2, len(times)), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 const MAX_CHANGES = 8;
 const UNTRACED = "untraced code";
+const STEP_MARK = "ProfilerStep"; // what is its own time alone is among the waits
 
 function againstMedian(ns) {
   const { median_ns: median } = data.steps;
@@ -35,8 +36,10 @@ function waitRowsOf(step) {
     .filter((row) => row.ns || row.usual);
 }
 
+const opChangesIn = (step) => opRowsOf(step).filter((row) => row.change && row.name !== STEP_MARK);
+
 // All that took more or less time than usual, the greatest difference first.
-const changesIn = (step) => (isIncomplete(step) ? [] : [...waitRowsOf(step), ...opRowsOf(step), ...workRowsOf(step)].filter((row) => row.change).sort(byChange));
+const changesIn = (step) => (isIncomplete(step) ? [] : [...waitRowsOf(step), ...opChangesIn(step), ...workRowsOf(step)].filter((row) => row.change).sort(byChange));
 // What is missing of it may be what took its time.
 const isIncomplete = (step) => lacking(step) === "incomplete";
 
@@ -71,14 +74,19 @@ function stepChanges(step) {
   }
   const parts = [
     ["Waits and untraced code", waitRowsOf(step)],
-    ["Differs most on threads, in self time", opRowsOf(step).filter((row) => row.change)],
+    ["Differs most on threads, in self time", opChangesIn(step)],
     ["Differs most on devices", workRowsOf(step).filter((row) => row.change)],
   ];
   const tables = parts.filter(([, rows]) => rows.length).map(([title, rows]) => changesTable(title, rows.sort(byChange).slice(0, MAX_CHANGES)));
   if (waitRowsOf(step).some((row) => row.name === UNTRACED)) {
-    tables.splice(1, 0, make("p", { className: "hint", textContent: "Untraced code ran, or waited, while the step's thread was in no event; recording Python calls (with_stack=True) names it." }));
+    tables.splice(1, 0, make("p", { className: "hint", textContent: untracedHint() }));
   }
   return tables.length ? tables : [make("p", { className: "hint", textContent: "Nothing in it took another time than in a median step." })];
+}
+
+function untracedHint() {
+  const what = "Untraced code ran, or waited, while the step's thread was in no event";
+  return data.facts.kinds.python ? `${what}.` : `${what}; recording Python calls (with_stack=True) names it.`;
 }
 
 function changesTable(title, rows) {
