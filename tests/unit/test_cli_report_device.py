@@ -134,3 +134,25 @@ def test_a_recording_without_devices_has_none(tmp_path: Path, capsys: pytest.Cap
     program.finish().save(tmp_path / "run.tprof")
     assert main(["report", str(tmp_path / "run.tprof"), "--json"]) == 0
     assert not {"devices", "kernels", "blocking_calls"} & json.loads(capsys.readouterr().out).keys()
+
+
+def test_names_in_a_pipe_lose_their_middle_and_json_has_them_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"Cijk_Alik_{'SB_MT64x16x32_' * 17}WGM1"
+    program = DeviceProgram()
+    with program.op("aten::mm"):
+        program.kernel(name, us=70)
+    program.finish().save(tmp_path / "run.tprof")
+    run = str(tmp_path / "run.tprof")
+    assert len(name) == 252
+    assert main(["report", run]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Cijk_Alik_")]
+    shown = line.split(" ")[0]
+    assert len(shown) == 100
+    assert shown.startswith(name[:50])
+    assert shown.endswith(name[-49:])
+    assert main(["report", run, "--json"]) == 0
+    assert name in [kernel["name"] for kernel in json.loads(capsys.readouterr().out)["kernels"]]
+    # A terminal has as much of it as there is room for.
+    assert any(line.startswith(name) for line in terminal_lines(monkeypatch, 320, ["report", run]))

@@ -140,13 +140,18 @@ def test_in_a_terminal_names_give_way_and_numbers_do_not(
 
 
 def test_a_pipe_gets_names_whole_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    table = ReportTable(("name",), ("calls",))
-    for name in (*NAMES, "a" * 100_000):
-        table.add_row(NameCell(name), "1")
+    table = ReportTable(("name", "shapes"), ("calls",))
+    shapes = str([[1, 2]] * 40)  # no name: in one line, and whole
+    for name in ("b" * 100, *NAMES, "a" * 100_000):
+        table.add_row(NameCell(name), cell(shapes), "1")
     OutputConsole().print(table)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split("  ")[0] == NAMES[0]
-    assert max(map(len, lines)) < 1100
+    assert [line.split(" ")[0][:2] for line in lines] == ["na", "bb", "vo", "at", "aa"]
+    assert lines[1].split("  ")[0] == "b" * 100
+    assert [line.index(shapes) for line in lines[1:]] == [102] * 4
+    assert lines[2].startswith("void at::native::elementwise_kernel")
+    assert "…" in lines[2]
+    assert lines[2].split("  ")[0].endswith(">(int)")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from rich.text import Text
 from otel_torchprof.cli.text import MIN_NAME_WIDTH, NameCell, cell
 
 _GAP = 2  # between columns
+_MAX_WRITTEN_NAME = (
+    100  # to a pipe or a file, which have room for any: templates may take 250; --json has all
+)
 _ENOUGH_FOR_NAMES = 32  # of all their columns together: names longer than that cost no further column
 
 Cell = NameCell | Text | str
@@ -53,9 +56,9 @@ class ReportTable:
         """Whether a terminal of that width has room for a column."""
         return heading in self._columns_within(width)[0]
 
-    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown, left_out = self._columns_within(options.max_width)
-        yield self._table(shown, options.max_width)
+        yield self._table(shown, options.max_width, None if console.is_terminal else _MAX_WRITTEN_NAME)
         if left_out:
             yield cell(f"(left out for want of room: {', '.join(left_out)})")
 
@@ -87,7 +90,7 @@ class ReportTable:
         """Of a column that has room for its heading and all its cells."""
         return max(cell_len(heading), *(cell_len(str(row[place])) for row in self._rows), 0)
 
-    def _table(self, shown: Mapping[str, int], width: int) -> Table:
+    def _table(self, shown: Mapping[str, int], width: int, max_name: int | None) -> Table:
         # Wider than the terminal rather than with a number cut: the terminal wraps its lines.
         least = self._width(shown, MIN_NAME_WIDTH)
         table = Table(
@@ -98,13 +101,16 @@ class ReportTable:
             padding=(0, _GAP, 0, 0),
             width=least if least > width else None,
         )
+        places = self._places()
         for heading, whole_width in shown.items():
             if heading in self._names:
                 least_width = min(whole_width, MIN_NAME_WIDTH)
-                table.add_column(cell(heading), overflow="fold", min_width=least_width)
+                # What is no name, such as a list of shapes, would be folded.
+                are_names = all(isinstance(row[places[heading]], NameCell) for row in self._rows)
+                most = max_name if are_names else None
+                table.add_column(cell(heading), overflow="fold", min_width=least_width, max_width=most)
             else:
                 table.add_column(cell(heading), justify="right", no_wrap=True, min_width=whole_width)
-        places = self._places()
         for row in self._rows:
             table.add_row(*(row[places[heading]] for heading in shown))
         return table
