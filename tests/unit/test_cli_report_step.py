@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_torchprof.cli.main import main
-from otel_torchprof.recording import RecordingBuilder, StepFlags
+from otel_torchprof.recording import EventKind, RecordingBuilder, StepFlags
 from tests.support.report_recordings import training_recording
 from tests.support.terminals import terminal_lines
 
@@ -23,9 +23,11 @@ def test_one_step_is_compared_with_the_median(training: str, capsys: pytest.Capt
     assert main(["report", training, "--step", "1"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     start = lines.index("waits and untraced code this step median step difference")
-    assert lines[start : start + 5] == [
+    assert lines[start : start + 6] == [
         "waits and untraced code this step median step difference",
         "untraced code 20.000 us 20.000 us none",
+        "(untraced: the step's thread was in no event; recording Python calls, with_stack=True, names what "
+        "ran)",
         "",
         "differs on threads, in self time this step median step difference calls median calls",
         "forward 130.000 us 30.000 us +100.000 us 1 1",
@@ -49,6 +51,44 @@ def test_json_says_the_same_in_ns(training: str, capsys: pytest.CaptureFixture[s
             "change_ns": 100_000,
         }
     ]
+
+
+def test_shares_are_of_what_the_step_lasted(training: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", training, "--step", "1"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "forward 1 180.000 us 130.000 us 180.000 us 65.0%" in lines
+    assert "6 events on threads, 200.000 us of self time; share is of the 200.000 us chosen" in lines
+    assert main(["report", training, "--step", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    shares = {row["name"]: row["self_share"] for row in document["rows"]}
+    assert (shares["forward"], document["steps_ns"]) == (0.65, 200_000)
+
+
+@pytest.fixture
+def with_stack(tmp_path: Path) -> str:
+    """Three steps in a function that began before them; in the second it works for itself."""
+    builder = RecordingBuilder()
+    builder.add_track("main")
+    builder.add_event("main", -1000, 240_000, kind=EventKind.PYTHON)
+    for step, (at, lasted) in enumerate([(0, 50), (50, 150), (200, 50)]):
+        builder.add_step(at * 1000, (at + lasted) * 1000, step, flags=StepFlags.HAS_NUMBER)
+        builder.add_event("aten::mm", (at + 5) * 1000, (at + 35) * 1000)
+    builder.finish().save(tmp_path / "stack.tprof")
+    return str(tmp_path / "stack.tprof")
+
+
+def test_a_loop_of_python_is_named_by_the_function_that_holds_it(
+    with_stack: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", with_stack, "--step", "1"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "main 0 150.000 us 120.000 us - 80.0%" in lines
+    assert "(0 calls: it was open already when a step began; what of it is inside counts)" in lines
+    assert "main 120.000 us 20.000 us +100.000 us 0 0" in lines
+    assert main(["report", with_stack, "--step", "2"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "untraced code 10.000 us 0 ns +10.000 us" in lines
+    assert "(untraced: the step's thread was in no event)" in lines  # Python calls are there
 
 
 @pytest.fixture
@@ -106,3 +146,15 @@ def test_a_terminal_has_room_for_every_line(
     lines = terminal_lines(monkeypatch, width, ["report", training, "--step", "1"])
     assert max(map(len, lines)) <= width
     assert any("+100.000 us" in line for line in lines)
+
+
+@pytest.mark.parametrize("more", [[], ["--step", "1"], ["--json"]])
+def test_rows_by_shapes_need_shapes(
+    training: str, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", training, "--group-by-shapes", *more]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert (
+        "--group-by-shapes: the recording has no shapes of inputs; record_shapes records them" in output.err
+    )

@@ -91,6 +91,10 @@ def run(options: argparse.Namespace) -> int:
         )
         _print_written(options.output, written, as_json=options.json)
         return 0
+    if options.group_by_shapes and not recording.input_shape_ids().any():
+        raise TorchprofError(
+            "--group-by-shapes: the recording has no shapes of inputs; record_shapes records them"
+        )
     table = averages(recording, options.group_by_shapes, options.step)
     rows = sorted_rows(table.rows, options.sort)
     limit = options.limit if options.limit is not None else 0 if options.json else _DEFAULT_LIMIT

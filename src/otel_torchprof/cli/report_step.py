@@ -10,9 +10,10 @@ from rich.console import Console
 
 from otel_torchprof.analysis.averages import Side
 from otel_torchprof.analysis.step_changes import StepChange, StepComparison
+from otel_torchprof.analysis.step_waits import Wait
 from otel_torchprof.cli.table import ReportTable
 from otel_torchprof.cli.text import NameCell, duration
-from otel_torchprof.recording import Recording
+from otel_torchprof.recording import EventKind, Recording
 
 _MAX_ROWS = 10  # of each kind; --json has them all
 _TITLES = {Side.THREADS: "differs on threads, in self time", Side.DEVICES: "differs on devices"}
@@ -44,6 +45,8 @@ def print_step(console: Console, recording: Recording, numbers: Collection[int])
             table.add_row(NameCell(wait.name), *_times(wait.time_ns, wait.usual_ns)[: len(columns)])
         console.print()
         console.print(table)
+        if any(wait.name == Wait.UNTRACED.value for wait in waits):
+            console.print(_untraced_text(recording))
     for side, title in _TITLES.items():
         changes = [change for change in comparison.changes(step) if change.side is side]
         if changes:
@@ -79,6 +82,14 @@ def _compared(recording: Recording, numbers: Collection[int]) -> tuple[StepCompa
     if len(found) != 1 or len(recording.steps) < 2:
         return None
     return StepComparison(recording), found[0]
+
+
+def _untraced_text(recording: Recording) -> str:
+    """What it is, and what would name it."""
+    said = "(untraced: the step's thread was in no event"
+    if (recording.events.kind == EventKind.PYTHON).any():
+        return f"{said})"
+    return f"{said}; recording Python calls, with_stack=True, names what ran)"
 
 
 def _table(title: str, changes: list[StepChange]) -> ReportTable:
