@@ -246,6 +246,20 @@ def test_of_a_step_of_which_events_are_missing_no_cause_is_said(browser: Browser
     assert "untraced code" in browser.find("#step-panel").text
 
 
+def test_of_the_only_step_it_says_what_it_waited_for(browser: Browser) -> None:
+    builder = RecordingBuilder()
+    builder.add_track("python")
+    builder.add_step(0, 10 * MS, 0, flags=StepFlags.HAS_NUMBER)
+    builder.add_event("aten::mm", 0, 8 * MS)
+    browser.show(builder.finish())
+    browser.click(".step")
+    panel = browser.find("#step-panel").text
+    assert "untraced code" in panel
+    assert "2.00 ms" in panel
+    assert "median" not in panel
+    assert "differs" not in panel.lower()
+
+
 def compiled_first() -> Recording:
     """20 steps of 10 ms, the first one of 30 s."""
     builder = RecordingBuilder()

@@ -1,4 +1,7 @@
-"""Calls that go on when chosen steps begin or end: of these the table of the steps has what is inside."""
+"""Calls that go on when chosen steps begin or end: of these the table of the steps has what is inside.
+
+So it has of calls that cross others, as the self times of the two overlap.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from otel_torchprof.analysis.clipped_times import ClippedTimes, Numbers
+from otel_torchprof.analysis.clipped_times import ClippedTimes, Numbers, innermost_self_ns, innermost_until
 from otel_torchprof.analysis.coverage import Coverage
 from otel_torchprof.analysis.event_names import STEP_MARK, is_named, without_step_number
-from otel_torchprof.analysis.step_self_times import open_at_bounds
+from otel_torchprof.analysis.step_self_times import open_at_bounds, tracks_of_steps
 from otel_torchprof.recording import Recording
 
 Ranges = Sequence[tuple[int, int]]  # starts and ends, in ns
@@ -21,7 +24,10 @@ Key = tuple[str, str, int, int]  # name, overload, kind, shapes
 
 @dataclass(frozen=True, slots=True)
 class OpenGroup:
-    """All calls of one group, some of which are open at a bound; times are ns within the steps."""
+    """All calls of one group, one of which at least is open at a bound or crosses another.
+
+    Times are ns within the steps.
+    """
 
     first_row: int
     total_ns: int  # a call inside one of its group adds nothing
@@ -29,7 +35,10 @@ class OpenGroup:
 
 
 class OpenCalls:
-    """The groups of which a call is open when a range of time begins or ends, on threads that have steps."""
+    """The groups of which a call crosses another, or is open when a range of time begins or ends.
+
+    The latter on threads that have steps.
+    """
 
     def __init__(self, recording: Recording, ranges: Ranges, *, by_shapes: bool, by_overload: bool) -> None:
         self._recording = recording
@@ -52,12 +61,19 @@ class OpenCalls:
         """The groups, in order of their first open call."""
         recording = self._recording
         start_ns, end_ns = self._ranges.start_ns, self._ranges.end_ns
-        rows = np.flatnonzero(open_at_bounds(recording, np.arange(len(recording)), start_ns, end_ns))
-        begins = rows[self._begins(rows)]
-        change_ns = np.zeros(len(recording), dtype=np.int64)
-        change_ns[begins] = -recording.tree().self_ns[begins]
-        clipped = ClippedTimes.of(recording, rows, start_ns, end_ns)
+        events = recording.events
+        until_ns = innermost_until(recording)
+        every = np.arange(len(recording))
+        begins, of_steps = self._begins(every), np.isin(events.track, tracks_of_steps(recording))
+        is_crossed = begins & (until_ns < events.end_ns)
+        is_clipped = open_at_bounds(recording, every, start_ns, end_ns) | (is_crossed & of_steps)
+        change_ns = np.where(is_crossed, innermost_self_ns(recording, until_ns), 0)
+        change_ns[is_clipped] = 0
+        rows = np.flatnonzero(is_clipped)
+        clipped = ClippedTimes.of(recording, rows, until_ns, start_ns, end_ns)
         np.add.at(change_ns, clipped.row, clipped.self_ns)
+        rows = np.flatnonzero(is_clipped | is_crossed)
+        change_ns[rows] -= np.where(begins, recording.tree().self_ns, 0)[rows]
         rows_of: dict[Key, list[int]] = {}
         for row in rows.tolist():
             rows_of.setdefault(self.key_of(row), []).append(row)
@@ -79,7 +95,7 @@ class OpenCalls:
             key = self.key_of(row)
             if key in open_rows:
                 rows_of.setdefault((key, int(events.track[row])), set()).add(row)
-        step_tracks = {step.track for step in self._recording.steps}
+        step_tracks = set(tracks_of_steps(self._recording))
         total_ns = dict.fromkeys(open_rows, 0)
         for (key, track), rows in rows_of.items():
             calls = Coverage(events.start_ns[sorted(rows)], events.end_ns[sorted(rows)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from otel_torchprof.analysis.clipped_times import ClippedTimes
+from otel_torchprof.analysis.clipped_times import ClippedTimes, innermost_self_ns, innermost_until
 from otel_torchprof.analysis.event_names import is_step_mark
 from otel_torchprof.analysis.merged_stacks import nearest
 from otel_torchprof.analysis.steps import NO_STEP, Mask, Numbers, StepTimes
@@ -21,6 +21,8 @@ class StepSelfTimes:
     has its own time in every step, though it began before them all. So the self times of a step's thread, and
     the time in which it was in no event, add up to what the step lasted. Of other threads an event belongs to
     the step in which it begins: what waits there for work all the time is no part of every step.
+
+    Where slices cross, the time of both is that of the one begun last.
 
     A mark of a step does nothing itself: its own time is that of what encloses it, if anything does.
 
@@ -40,13 +42,15 @@ class StepSelfTimes:
         start_ns = recording.events.start_ns[rows]
         step = times.at(start_ns)
         is_open = open_at_bounds(recording, rows, times.start_ns, times.until_ns)
-        clipped = ClippedTimes.of(recording, rows[is_open], times.start_ns, times.until_ns)
+        until_ns = innermost_until(recording)
+        self_ns = innermost_self_ns(recording, until_ns)
+        clipped = ClippedTimes.of(recording, rows[is_open], until_ns, times.start_ns, times.until_ns)
         whole = ~is_open & (step != NO_STEP)
         began = times.at(recording.events.start_ns[clipped.row])
         return cls(
             _doers(recording, np.concatenate([rows[whole], clipped.row])),
             np.concatenate([step[whole], clipped.interval]),
-            np.concatenate([recording.tree().self_ns[rows[whole]], clipped.self_ns]),
+            np.concatenate([self_ns[rows[whole]], clipped.self_ns]),
             np.concatenate([np.ones(np.count_nonzero(whole), dtype=bool), began == clipped.interval]),
         )
 
@@ -78,6 +82,10 @@ def open_at_bounds(recording: Recording, rows: Numbers, start_ns: Numbers, end_n
     known = np.minimum(first, len(start_ns) - 1)
     reaches = (first < len(start_ns)) & (events.end_ns[rows] > start_ns[known])
     is_inside = (events.start_ns[rows] >= start_ns[known]) & (events.end_ns[rows] <= end_ns[known])
-    tracks = np.unique([step.track for step in recording.steps])
-    of_steps: Mask = reaches & ~is_inside & np.isin(events.track[rows], tracks)
+    of_steps: Mask = reaches & ~is_inside & np.isin(events.track[rows], tracks_of_steps(recording))
     return of_steps
+
+
+def tracks_of_steps(recording: Recording) -> list[int]:
+    """The threads that have steps."""
+    return sorted({step.track for step in recording.steps})

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_torchprof.analysis.averages import averages
+from otel_torchprof.analysis.clipped_times import innermost_self_ns, innermost_until
 from otel_torchprof.analysis.step_self_times import StepSelfTimes
 from otel_torchprof.analysis.steps import StepTimes
 from otel_torchprof.recording import EventFlags, Recording, RecordingBuilder, StepFlags
@@ -44,48 +45,61 @@ def sums(recording: Recording) -> dict[Span, int]:
 
 
 def moments_of_self(recording: Recording, row: int) -> set[int]:
-    """The ns in which an event goes on and no synchronous child does."""
-    events, parent = recording.events, recording.tree().parent
+    """The ns in which an event is the one begun last of those that go on; all of it if it is asynchronous."""
+    events = recording.events
     moments = set(range(events.start_ns[row], events.end_ns[row]))
-    for child in np.flatnonzero(parent == row).tolist():
-        if not events.flags[child] & (EventFlags.ASYNC | EventFlags.OTHER_THREAD):
-            moments -= set(range(events.start_ns[child], events.end_ns[child]))
+    if not is_async(recording, row):
+        for later in range(row + 1, len(recording)):
+            if events.track[later] == events.track[row] and not is_async(recording, later):
+                moments -= set(range(events.start_ns[later], events.end_ns[later]))
     return moments
 
 
+def is_async(recording: Recording, row: int) -> bool:
+    return bool(recording.events.flags[row] & (EventFlags.ASYNC | EventFlags.OTHER_THREAD))
+
+
 @given(any_events())
-def test_an_event_has_in_each_step_its_self_time_of_that_step(recording: Recording) -> None:
+def test_an_event_has_in_each_step_its_own_time_of_that_step(recording: Recording) -> None:
     times, found = StepTimes.of(recording), sums(recording)
     events = recording.events
     for row in range(len(recording)):
         moments = moments_of_self(recording, row)
-        assert len(moments) == recording.tree().self_ns[row]
         for step in range(len(times)):
-            if events.track[row]:  # another thread: whole, in the step in which it begins
-                expected = len(moments) if times.at(events.start_ns[[row]])[0] == step else 0
-            else:
+            if events.track[row] in {one.track for one in recording.steps}:
                 of_moments = times.at(np.array(sorted(moments), dtype=np.int64))
                 expected = int((of_moments == step).sum())
+            else:  # another thread: whole, in the step in which it begins
+                expected = len(moments) if times.at(events.start_ns[[row]])[0] == step else 0
             assert found.get((row, step), 0) == expected
 
 
-@given(st.lists(spans, max_size=12), bounds)
-def test_self_times_and_what_no_event_covers_add_up_to_the_step(wanted: list[Span], cuts: list[int]) -> None:
-    nested: list[Span] = []
-    for start, end in wanted:
-        crosses = any(start < one < end < other or one < start < other < end for one, other in nested)
-        nested += [] if crosses else [(start, end)]
+@given(any_events(), bounds)
+def test_own_times_and_what_no_event_covers_add_up_to_the_step(events: Recording, cuts: list[int]) -> None:
     builder = RecordingBuilder()
     builder.add_track("main")
-    for start, end in nested:
-        builder.add_event("op", start, end)
+    columns = events.events
+    covered: set[int] = set()
+    for row in range(len(events)):
+        if not is_async(events, row):
+            start, end = int(columns.start_ns[row]), int(columns.end_ns[row])
+            builder.add_event(events.event_name(row), start, end)
+            covered |= set(range(start, end))
     for number, (start, end) in enumerate(pairwise(cuts)):
         builder.add_step(start, end, number)
     found = sums(builder.finish())
-    covered = {moment for start, end in nested for moment in range(start, end)}
     for step, (start, end) in enumerate(pairwise(cuts)):
         self_ns = sum(ns for (_row, of_step), ns in found.items() if of_step == step)
         assert self_ns + len(set(range(start, end)) - covered) == end - start
+
+
+@given(any_events())
+def test_where_nothing_crosses_own_time_is_self_time(recording: Recording) -> None:
+    until_ns = innermost_until(recording)
+    self_ns = innermost_self_ns(recording, until_ns)
+    assert (self_ns >= 0).all()
+    if (until_ns == recording.events.end_ns).all():
+        assert self_ns.tolist() == recording.tree().self_ns.tolist()
 
 
 @given(any_events())

@@ -65,23 +65,24 @@ function stepPanel(step) {
     byId("step-bars").querySelector('[tabindex="0"]').focus();
   });
   const all = make("a", { href: "#operators", textContent: `All operators in ${stepName(step)}` });
-  return [make("h3", { textContent: begun(stepName(step)) }), list, ...(compares ? stepChanges(step) : []), make("p", { className: "actions" }, clear, all)];
+  return [make("h3", { textContent: begun(stepName(step)) }), list, ...stepChanges(step, compares), make("p", { className: "actions" }, clear, all)];
 }
 
-function stepChanges(step) {
+// Of a step that nothing is compared with, what it waited for.
+function stepChanges(step, compares) {
   if (isIncomplete(step)) {
     return [make("p", { className: "hint", textContent: "As events in it were dropped or cut off, nothing is said of what took its time." })];
   }
-  const parts = [
-    ["Waits and untraced code", waitRowsOf(step)],
-    ["Differs most on threads, in self time", opChangesIn(step)],
-    ["Differs most on devices", workRowsOf(step).filter((row) => row.change)],
-  ];
-  const tables = parts.filter(([, rows]) => rows.length).map(([title, rows]) => changesTable(title, rows.sort(byChange).slice(0, MAX_CHANGES)));
+  const parts = [["Waits and untraced code", waitRowsOf(step)]];
+  if (compares) {
+    parts.push(["Differs most on threads, in self time", opChangesIn(step)]);
+    parts.push(["Differs most on devices", workRowsOf(step).filter((row) => row.change)]);
+  }
+  const tables = parts.filter(([, rows]) => rows.length).map(([title, rows]) => changesTable(title, rows.sort(byChange).slice(0, MAX_CHANGES), compares));
   if (waitRowsOf(step).some((row) => row.name === UNTRACED)) {
     tables.splice(1, 0, make("p", { className: "hint", textContent: untracedHint() }));
   }
-  return tables.length ? tables : [make("p", { className: "hint", textContent: "Nothing in it took another time than in a median step." })];
+  return tables.length || !compares ? tables : [make("p", { className: "hint", textContent: "Nothing in it took another time than in a median step." })];
 }
 
 function untracedHint() {
@@ -89,16 +90,19 @@ function untracedHint() {
   return data.facts.kinds.python ? `${what}.` : `${what}; recording Python calls (with_stack=True) names it.`;
 }
 
-function changesTable(title, rows) {
-  const columns = [
-    ["this step", (row) => duration(row.ns)],
+function changesTable(title, rows, compares) {
+  const comparison = [
     ["median step", (row) => duration(row.usual)],
     ["difference", (row) => (row.change ? signedDuration(row.change) : "none")],
+  ];
+  const columns = [
+    ["this step", (row) => duration(row.ns)],
+    ...(compares ? comparison : []),
     ["calls", callsText],
   ].filter(([label]) => label !== "calls" || rows[0].calls !== undefined);
   const lines = rows.map((row) => {
     const cells = columns.map(([label, text]) => make("td", { "data-label": label }, make("span", { textContent: text(row) })));
-    return make("tr", { className: row.change > 0 ? "more-time" : "" }, make("td", { className: "name" }, ...nameCell(row)), ...cells);
+    return make("tr", { className: compares && row.change > 0 ? "more-time" : "" }, make("td", { className: "name" }, ...nameCell(row)), ...cells);
   });
   const headings = [title, ...columns.map(([label]) => label)].map((label, place) => make("th", { scope: "col", className: place ? "" : "name", textContent: label }));
   const table = make("table", { "aria-label": title }, make("thead", {}, make("tr", {}, ...headings)), make("tbody", {}, ...lines));

@@ -2,6 +2,7 @@
 
 const SCALE_OVER_USUAL = 8; // times what nine of ten steps take: a bar that would be taller is cut off
 const MIN_LABEL_PX = 52;
+const MIN_INCOMPLETE_PX = 70; // where one of them says "incomplete"
 const STEP_HASH = /^#step-(-?\d+)$/;
 
 let chosenStep = null;
@@ -126,11 +127,12 @@ function stepBar(step, scale) {
 function labelSteps() {
   const options = [...byId("step-bars").children];
   const width = options[0].getBoundingClientRect().width + 2;
-  const every = [1, 2, 5, 10, 20, 50, 100].find((bars) => bars * width >= MIN_LABEL_PX) ?? 200;
+  const least = data.steps.lack.includes("incomplete") ? MIN_INCOMPLETE_PX : MIN_LABEL_PX;
+  const every = [1, 2, 5, 10, 20, 50, 100].find((bars) => bars * width >= least) ?? 200;
   options.forEach((option, step) => {
     option.querySelector("b")?.remove();
     const number = data.steps.first_number[step];
-    const hasRoom = step === 0 || every === 1 || (options.length - step) * width >= MIN_LABEL_PX;
+    const hasRoom = step === 0 || every === 1 || (options.length - step) * width >= least;
     if (number === null || step % every || !hasRoom) return;
     const label = lacking(step) ? `${count(number)}\n${lacking(step)}` : count(number);
     option.append(make("b", { textContent: label, "aria-hidden": "true", className: every === 1 ? "centred" : "" }));
