@@ -158,3 +158,29 @@ def test_rows_by_shapes_need_shapes(
     assert (
         "--group-by-shapes: the recording has no shapes of inputs; record_shapes records them" in output.err
     )
+
+
+def test_a_trace_that_was_cut_off_names_no_cause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def event(name: str, at: int, lasted: int, category: str = "cpu_op") -> str:
+        return json.dumps(
+            {"ph": "X", "name": name, "cat": category, "ts": at, "dur": lasted, "pid": 1, "tid": 1}
+        )
+
+    events = []
+    for step, lasted in enumerate([100, 100, 400]):
+        at = step * 1000
+        events += [event(f"ProfilerStep#{step}", at, lasted, "user_annotation"), event("aten::mm", at, 50)]
+    whole = f'{{"traceEvents": [{", ".join(events)}]}}'
+    (tmp_path / "whole.json").write_text(whole)
+    (tmp_path / "cut.json").write_text(whole[:-20])
+    assert main(["report", str(tmp_path / "whole.json"), "--step", "2"]) == 0
+    assert "untraced code" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "cut.json"), "--step", "2"]) == 0
+    output = capsys.readouterr().out
+    assert "the step is incomplete" in output
+    assert "untraced" not in output
+    for command in ("info", "report"):
+        assert main([command, str(tmp_path / "cut.json"), "--json"]) == 0
+        assert all(step["incomplete"] for step in json.loads(capsys.readouterr().out)["steps"])
+    assert main(["patterns", str(tmp_path / "cut.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["slow_step"] is None

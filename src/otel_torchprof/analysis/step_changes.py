@@ -44,10 +44,14 @@ class WaitChange:
 
 
 class StepComparison:
-    """Compares steps of a recording with what is usual in it."""
+    """Compares steps of a recording with what is usual in it.
 
-    def __init__(self, recording: Recording) -> None:
-        self.times = StepTimes.of(recording)
+    Args:
+        times: of its steps, if they are known already.
+    """
+
+    def __init__(self, recording: Recording, times: StepTimes | None = None) -> None:
+        self.times = StepTimes.of(recording) if times is None else times
         events = recording.events
         rows = np.flatnonzero(is_on_side(Side.THREADS, events.kind))
         group, names = names_of(recording, rows, without_step_number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,14 @@ _DAMAGE = (
     "unknown_chunk_kind",
     "wrong_record_size",
     "committed_too_large",
+)
+# Files that were cut off and need not be in order of time: what is missing may be of any step.
+_CUT_OFF = (
+    "array_not_closed",
+    "last_event_cut_off",
+    "last_message_cut_off",
+    "compressed_data_cut_off",
+    "damaged_table",
 )
 # Less than this part of the events that are usual in a step is no such step.
 _FEW = 0.5
@@ -55,14 +63,21 @@ class StepEvents:
         counts: Numbers = after - first
         return counts
 
-    def are_lost(self) -> Mask:
+    def are_lost(self, problems: Mapping[str, int]) -> Mask:
         """The steps of which events are missing.
 
         That any are is said by the recording; where, by the threads that work in steps: nothing is known from
         the last event on that one of them began. Where there was room again later, a step in between has few.
+        Of a trace of another format that was cut off, all of any step may be missing: Kineto writes calls of
+        the runtime after all ops.
+
+        Args:
+            problems: what was wrong with the file, besides what the recording itself says.
         """
         lost = np.zeros(len(self._track), dtype=bool)
         recording = self._recording
+        if any(problems.get(problem, 0) for problem in _CUT_OFF):
+            return ~lost
         lacks = [recording.drops.get(reason, 0) for reason in _DROPS]
         lacks += [recording.problems.get(problem, 0) for problem in _DAMAGE]
         if not any(lacks):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from otel_torchprof.analysis.step_gaps import StepEvents
 from otel_torchprof.recording import Recording, Step, StepFlags
 
 NO_STEP = -1
+NO_PROBLEMS: Mapping[str, int] = MappingProxyType({})
 _OUTLIER_TIMES = 2  # as long as the median at least
 _OUTLIER_STEPS = 3  # fewer have no median to speak of
 Numbers = npt.NDArray[np.int64]
@@ -37,13 +40,17 @@ class StepTimes:
     lacks: tuple[Lack, ...]
 
     @classmethod
-    def of(cls, recording: Recording) -> StepTimes:
-        """Of all steps of a recording."""
+    def of(cls, recording: Recording, problems: Mapping[str, int] = NO_PROBLEMS) -> StepTimes:
+        """Of all steps of a recording.
+
+        Args:
+            problems: what was wrong with the file that it was read from.
+        """
         steps = recording.steps
         return cls(
             np.array([step.start_ns for step in steps], dtype=np.int64),
             np.array([step.end_ns for step in steps], dtype=np.int64),
-            _lacks(recording),
+            _lacks(recording, problems),
         )
 
     def __len__(self) -> int:
@@ -115,13 +122,13 @@ class StepTimes:
         return np.where((step >= 0) & (times_ns < self.end_ns[step]), step, NO_STEP)
 
 
-def _lacks(recording: Recording) -> tuple[Lack, ...]:
+def _lacks(recording: Recording, problems: Mapping[str, int]) -> tuple[Lack, ...]:
     steps = recording.steps
     if not steps:
         return ()
     events = StepEvents(recording)
     lacks = [_flagged(step) for step in steps]
-    for step in np.flatnonzero(events.are_lost()).tolist():
+    for step in np.flatnonzero(events.are_lost(problems)).tolist():
         lacks[step] = Lack.INCOMPLETE
     for step in np.flatnonzero(events.are_left_over([lack is Lack.NOTHING for lack in lacks])).tolist():
         lacks[step] = Lack.PARTIAL

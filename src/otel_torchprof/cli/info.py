@@ -59,7 +59,7 @@ def describe(recording: Recording, imported: ImportReport) -> dict[str, Any]:
         "process_id": recording.process_id,
         "metadata": dict(recording.metadata),
         "tracks": _tracks(recording),
-        "steps": describe_steps(recording),
+        "steps": describe_steps(recording, StepTimes.of(recording, imported.problems)),
         "drops": dict(recording.drops),
         "problems": dict(imported.problems),
         "warnings": imported.warnings,
@@ -67,7 +67,7 @@ def describe(recording: Recording, imported: ImportReport) -> dict[str, Any]:
     }
 
 
-def describe_steps(recording: Recording) -> list[dict[str, Any]]:
+def describe_steps(recording: Recording, times: StepTimes) -> list[dict[str, Any]]:
     """The steps as JSON values; times are unix ns."""
     return [
         {
@@ -79,7 +79,7 @@ def describe_steps(recording: Recording) -> list[dict[str, Any]]:
             "unfinished": StepFlags.UNFINISHED in step.flags,
             "incomplete": lack is Lack.INCOMPLETE,
         }
-        for step, lack in zip(recording.steps, StepTimes.of(recording).lacks, strict=True)
+        for step, lack in zip(recording.steps, times.lacks, strict=True)
     ]
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from otel_torchprof.errors import TorchprofError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from otel_torchprof.cli.text import Commands
     from otel_torchprof.importers import ImportReport
     from otel_torchprof.recording import Recording
@@ -28,6 +30,14 @@ def file_name(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the name is empty: give that of a file")
     return text
+
+
+def print_state(console: Console, recording: Recording, imported: ImportReport) -> None:
+    """Says where something is missing, or was not as it should be; nothing of a sound recording."""
+    if recording.drops or recording.problems:
+        console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
+    elif imported.harmful:
+        console.print("the file is not quite in order: otel-torchprof info says what was found in it")
 
 
 def require_contents(path: str, recording: Recording, imported: ImportReport) -> None:

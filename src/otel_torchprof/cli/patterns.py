@@ -18,7 +18,7 @@ from otel_torchprof.analysis.patterns import (
     SlowStep,
     find_patterns,
 )
-from otel_torchprof.cli.input import add_command, require_contents
+from otel_torchprof.cli.input import add_command, print_state, require_contents
 from otel_torchprof.cli.text import OutputConsole, cell, duration, shortened
 from otel_torchprof.importers import load
 
@@ -49,14 +49,13 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     recording, imported = load(options.input)
     require_contents(options.input, recording, imported)
-    report = find_patterns(recording)
+    report = find_patterns(recording, problems=imported.problems)
     if options.json:
         print(json.dumps(_document(report), indent=2))
     else:
         console = OutputConsole()
         _print(console, report)
-        if recording.drops or recording.problems:
-            console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
+        print_state(console, recording, imported)
     if options.fail_on is None:
         return 0
     failed = any(

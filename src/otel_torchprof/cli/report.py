@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from otel_torchprof.analysis.averages import Averages, averages
 from otel_torchprof.analysis.modules import ModuleRow, module_tree
+from otel_torchprof.analysis.steps import StepTimes
 from otel_torchprof.cli.info import describe_steps, step_flags
-from otel_torchprof.cli.input import add_command, require_contents
+from otel_torchprof.cli.input import add_command, print_state, require_contents
 from otel_torchprof.cli.report_counters import json_counters, print_counters
 from otel_torchprof.cli.report_device import json_devices, print_devices, print_work
 from otel_torchprof.cli.report_memory import json_memory, print_memory
@@ -101,7 +102,8 @@ def run(options: argparse.Namespace) -> int:
     # All that is not the table is about the whole recording.
     is_whole = options.step is None
     modules = module_tree(recording).rows if is_whole else []
-    steps = describe_steps(recording)
+    times = StepTimes.of(recording, imported.problems)
+    steps = describe_steps(recording, times)
     if options.json:
         document: dict[str, Any] = {
             "rows": json_rows(rows[:limit] if limit else rows),
@@ -116,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
                 **json_devices(recording),
             }
         else:
-            document |= json_step(recording, options.step)
+            document |= json_step(recording, times, options.step)
         print(json.dumps(document, indent=2))
         return 0
     console = OutputConsole()
@@ -131,16 +133,13 @@ def run(options: argparse.Namespace) -> int:
     )
     print_work(console, recording, options.step, limit)
     if options.step is not None:
-        print_step(console, recording, options.step)
+        print_step(console, recording, times, options.step)
     if is_whole:
         print_devices(console, recording)
         print_memory(console, recording)
         print_counters(console, recording)
     _print_modules(console, modules, limit)
-    if recording.drops or recording.problems:
-        console.print("incomplete: otel-torchprof info says what was dropped or could not be read")
-    elif imported.harmful:
-        console.print("the file is not quite in order: otel-torchprof info says what was found in it")
+    print_state(console, recording, imported)
     for note in imported.notes:
         console.print(cell(f"note: {note}"))
     return 0

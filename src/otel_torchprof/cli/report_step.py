@@ -11,6 +11,7 @@ from rich.console import Console
 from otel_torchprof.analysis.averages import Side
 from otel_torchprof.analysis.step_changes import StepChange, StepComparison
 from otel_torchprof.analysis.step_waits import Wait
+from otel_torchprof.analysis.steps import StepTimes
 from otel_torchprof.cli.table import ReportTable
 from otel_torchprof.cli.text import NameCell, duration
 from otel_torchprof.recording import EventKind, Recording
@@ -19,12 +20,12 @@ _MAX_ROWS = 10  # of each kind; --json has them all
 _TITLES = {Side.THREADS: "differs on threads, in self time", Side.DEVICES: "differs on devices"}
 
 
-def print_step(console: Console, recording: Recording, numbers: Collection[int]) -> None:
+def print_step(console: Console, recording: Recording, times: StepTimes, numbers: Collection[int]) -> None:
     """Prints waits and names against the median step; nothing for several steps or without others.
 
     Of a step of which events are missing it says that.
     """
-    compared = _compared(recording, numbers)
+    compared = _compared(recording, times, numbers)
     if compared is None:
         return
     comparison, step = compared
@@ -56,9 +57,9 @@ def print_step(console: Console, recording: Recording, numbers: Collection[int])
             console.print(f"... {len(changes) - _MAX_ROWS} more names (--json shows all)")
 
 
-def json_step(recording: Recording, numbers: Collection[int]) -> dict[str, Any]:
+def json_step(recording: Recording, times: StepTimes, numbers: Collection[int]) -> dict[str, Any]:
     """The same as JSON values; nothing for several steps or without others."""
-    compared = _compared(recording, numbers)
+    compared = _compared(recording, times, numbers)
     if compared is None:
         return {}
     comparison, step = compared
@@ -76,12 +77,14 @@ def json_step(recording: Recording, numbers: Collection[int]) -> dict[str, Any]:
     }
 
 
-def _compared(recording: Recording, numbers: Collection[int]) -> tuple[StepComparison, int] | None:
+def _compared(
+    recording: Recording, times: StepTimes, numbers: Collection[int]
+) -> tuple[StepComparison, int] | None:
     """The comparison and the index of the step, if it is one of several steps."""
     found = [index for index, step in enumerate(recording.steps) if step.number in numbers]
     if len(found) != 1 or len(recording.steps) < 2:
         return None
-    return StepComparison(recording), found[0]
+    return StepComparison(recording, times), found[0]
 
 
 def _untraced_text(recording: Recording) -> str:

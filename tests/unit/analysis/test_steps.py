@@ -147,6 +147,15 @@ def test_of_an_incomplete_step_nobody_is_sent_to_see_why(dropped: int, outlier: 
     assert (times.counted, times.outlier) == (3, outlier)
 
 
+@pytest.mark.parametrize("problem", ["array_not_closed", "last_event_cut_off", "compressed_data_cut_off"])
+def test_of_a_trace_that_was_cut_off_anything_may_be_missing(problem: str) -> None:
+    recording = Loop(9, 9, 9).builder.finish()
+    times = StepTimes.of(recording, {problem: 1})
+    assert times.lacks == (Lack.INCOMPLETE,) * 3
+    assert times.counts.all()  # how long each took is known
+    assert StepTimes.of(recording, {"crossing_slices": 1}).lacks == (Lack.NOTHING,) * 3
+
+
 @pytest.mark.parametrize(
     ("ops", "last"),
     [

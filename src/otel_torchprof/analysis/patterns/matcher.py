@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from otel_torchprof.analysis.patterns.merge import merge_causes
 from otel_torchprof.analysis.patterns.pattern import Match, Pattern
 from otel_torchprof.analysis.patterns.registry import installed_patterns, own_patterns
 from otel_torchprof.analysis.patterns.view import View
+from otel_torchprof.analysis.steps import NO_PROBLEMS
 from otel_torchprof.recording import Recording, StepFlags
 
 # What mending may save at most, as a share of the time that was recorded.
@@ -28,15 +29,21 @@ _HIGH_SHARE, _MEDIUM_SHARE = 0.10, 0.02
 _LISTED = 3  # modules and ops that a place names
 
 
-def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = None) -> PatternReport:
+def find_patterns(
+    recording: Recording,
+    patterns: Iterable[Pattern] | None = None,
+    *,
+    problems: Mapping[str, int] = NO_PROBLEMS,
+) -> PatternReport:
     """Findings in a recording, and the patterns that it holds too little for.
 
     The same recording always gives the same findings, in the same order.
 
     Args:
         patterns: which to look for; None = ours, and those of other packages.
+        problems: what was wrong with the file that it was read from: of one that was cut off no step counts.
     """
-    view = View(recording)
+    view = View(recording, problems)
     found: list[Finding] = []
     not_checked: list[NotChecked] = []
     looked_for: dict[str, Pattern] = {}
@@ -51,7 +58,7 @@ def find_patterns(recording: Recording, patterns: Iterable[Pattern] | None = Non
     for point in installed_patterns() if patterns is None else ():
         try:
             pattern = point.load()
-            more = find_patterns(recording, [pattern])
+            more = find_patterns(recording, [pattern], problems=problems)
         except Exception as error:  # of another package: it must not cost the findings of all others
             not_checked.append(NotChecked(point.name, f"failed: {type(error).__name__}: {error}"))
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from otel_torchprof.analysis.launches import WORK_KINDS, launches
 from otel_torchprof.analysis.merged_stacks import depths, nearest
 from otel_torchprof.analysis.patterns.finding import Numbers, Place
 from otel_torchprof.analysis.patterns.user_code import is_user_code
-from otel_torchprof.analysis.steps import NO_STEP, StepTimes
+from otel_torchprof.analysis.steps import NO_PROBLEMS, NO_STEP, StepTimes
 from otel_torchprof.recording import EventKind, InputValue, MemoryFlags, Recording, TensorInput
 
 NONE = NO_STEP  # stands for no row, no step
@@ -24,10 +24,15 @@ _MODULE_NAME_PREFIX = "nn.Module: "  # of torch's own profiler
 
 
 class View:
-    """Columns by row, unless something else is said. Rows name events, as everywhere."""
+    """Columns by row, unless something else is said. Rows name events, as everywhere.
 
-    def __init__(self, recording: Recording) -> None:
+    Args:
+        problems: what was wrong with the file that the recording was read from.
+    """
+
+    def __init__(self, recording: Recording, problems: Mapping[str, int] = NO_PROBLEMS) -> None:
         self.recording = recording
+        self._problems = problems
         self.events = recording.events
         self.parent = recording.tree().parent
         self.duration_ns = self.events.end_ns - self.events.start_ns
@@ -251,7 +256,7 @@ class View:
     @cached_property
     def step_times(self) -> StepTimes:
         """The steps, and which of them figures of a step are of."""
-        return StepTimes.of(self.recording)
+        return StepTimes.of(self.recording, self._problems)
 
     @cached_property
     def step(self) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ MAX_FINDINGS = 100
 Numbers = npt.NDArray[np.int64]
 
 
-def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dict[str, Any]:
+def findings(
+    recording: Recording, problems: Mapping[str, int], flame: FlameGraph, activity: Activity
+) -> dict[str, Any]:
     """The `MAX_FINDINGS` most costly ones, how many were `left_out`, and what was `not_checked` and why.
 
     Figures of a step are of so many `steps`; so many were `steps_left_out`, as they were not recorded whole.
@@ -27,7 +30,7 @@ def findings(recording: Recording, flame: FlameGraph, activity: Activity) -> dic
     Of each what `Finding` has, besides `frame` (an index into the flame graph, -1 = none) and `marks` (lanes
     with the runs of their buckets that its events reach into).
     """
-    report = find_patterns(recording)
+    report = find_patterns(recording, problems=problems)
     return {
         "found": [_finding(recording, one, flame, activity) for one in report.findings[:MAX_FINDINGS]],
         "left_out": max(0, len(report.findings) - MAX_FINDINGS),

@@ -42,7 +42,7 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
     device_ns = launched_ns(recording)
     flame = flame_graph(recording, names, used, np.flatnonzero(on_thread), device_ns)
     timeline = activity(recording)
-    times = StepTimes.of(recording)
+    times = StepTimes.of(recording, problems)
     return {
         "title": shown(title),
         "facts": facts(recording, problems),
@@ -57,7 +57,7 @@ def report_data(recording: Recording, *, title: str, problems: Mapping[str, int]
             _work_by_row(times, work, work_names),
             device_busy(recording),
         ),
-        "findings": findings(recording, flame, timeline),
+        "findings": findings(recording, problems, flame, timeline),
         "flame": flame.columns,
         "modules": module_rows(recording),
         "memory": memory(recording),
