@@ -8,6 +8,7 @@
 
 #include "core/inputs_encoding.h"
 #include "core/json_scanner.h"
+#include "core/scope_frames.h"
 #include "core/side_table_order.h"
 #include "core/step_phases.h"
 
@@ -182,6 +183,7 @@ void RecordingBuilder::cover(std::int64_t start_ns, std::int64_t end_ns) {
 Recording RecordingBuilder::finish() {
   Recording recording = std::move(recording_);
   order_recording(recording);
+  cut_frames_at_scopes(recording);
   std::stable_sort(recording.steps.begin(), recording.steps.end(),
                    [](const Step& a, const Step& b) { return a.start_ns < b.start_ns; });
   find_step_phases(recording);

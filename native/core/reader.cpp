@@ -14,6 +14,7 @@
 #include "core/event_reader.h"
 #include "core/file_image.h"
 #include "core/problems.h"
+#include "core/scope_frames.h"
 #include "core/side_table_order.h"
 #include "core/side_table_reader.h"
 #include "core/step_phases.h"
@@ -138,6 +139,7 @@ Recording read(std::span<const std::byte> file, std::shared_ptr<const void> owne
   recording.end_ns = times.last_ns();
   const std::vector<std::uint64_t> new_rows = events.finish(recording.end_ns);
   recording.events = events.take();
+  cut_frames_at_scopes(recording);
   find_step_phases(recording);
   recording.tracks = tracks.take();
   recording.devices = std::move(side_tables.devices);

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +21,7 @@ from otel_torchprof.recorder.capture_options import CaptureOptions
 from otel_torchprof.recording import EventKind, Recording
 from otel_torchprof.spans import SpanLimits, plan_spans, roots_from_steps
 from tests.support.call_trees import recorded_roots
+from tests.support.chrome_rules import broken_rules, of_phase, read_strictly
 from tests.support.required_tools import require_package
 from tests.unit.spans.scenes import Run
 
@@ -107,3 +112,55 @@ def test_tensorboards_plugin_groups_ops_by_their_stack(
     (row,) = profile.operation_stack_by_name["aten::add"]["data"]
     assert row["calls"] == 2
     assert row["call_stack"].split(";")[0] == f"{__file__}({LINE}): compute"
+
+
+@pytest.fixture(scope="module")
+def scopes() -> Recording:
+    """Scopes entered as programs do it: by a statement, by a context manager, by a decorator."""
+
+    @contextlib.contextmanager
+    def phase() -> Iterator[None]:
+        with torch.profiler.record_function("phase"):
+            yield
+
+    @torch.profiler.record_function("decorated")
+    def decorated() -> None:
+        compute()
+
+    capture = Capture(options=CaptureOptions(with_stack=True))
+    capture.start()
+    for _ in range(2):
+        with torch.profiler.record_function("statement"), torch.profiler.record_function("inner"):
+            compute()
+        with phase():
+            compute()
+        decorated()
+    return capture.stop()
+
+
+@pytest.mark.parametrize("format_name", ["chrome", "tensorboard"])
+def test_scopes_are_slices_beside_the_calls_that_enter_them(
+    scopes: Recording, tmp_path: Path, format_name: str
+) -> None:
+    out = tmp_path / ("trace.json" if format_name == "chrome" else "run")
+    export(scopes, out, format_name)
+    (path,) = [out] if out.is_file() else out.iterdir()
+    trace = read_strictly(path)
+    assert not broken_rules(trace)
+    names = Counter(event["name"] for event in of_phase(trace, "X", "user_annotation"))
+    assert names == {"statement": 2, "inner": 2, "phase": 2, "decorated": 2}
+    assert not of_phase(trace, "b")
+
+
+def test_no_time_of_a_scope_counts_twice(scopes: Recording) -> None:
+    events, tree = scopes.events, scopes.tree()
+    for track in set(events.track.tolist()):
+        rows = np.flatnonzero(events.track == track)
+        roots = [row for row in rows.tolist() if tree.parent[row] < 0]
+        assert tree.self_ns[rows].sum() == sum(
+            int(events.end_ns[row] - events.start_ns[row]) for row in roots
+        )
+    for row in range(len(scopes)):
+        if scopes.event_name(row) == "inner":
+            assert scopes.event_name(int(tree.parent[row])) == "statement"
+            assert tree.self_ns[row] < events.end_ns[row] - events.start_ns[row]

@@ -106,7 +106,7 @@ _TIMES = {
         "events that outlast what they lie in by a rounding error, as profilers write them", "cut to fit"
     ),
     "crossing_slices": _harmless(
-        "events that begin within another and outlast it, as a scope outlasts the Python call that begins it",
+        "events that begin within another and outlast it, as a scope outlasts the coroutine that began it",
         "kept as they are: only the self times of the two overlap",
     ),
     "clock_not_calibrated": Problem(
