@@ -86,9 +86,21 @@ void ChromeArguments::write(ChromeText& text, std::uint64_t row, bool name_is_in
   }
   if (!name_is_intact) arguments.next("\"Name bytes\":").hexadecimal(recording_.strings.name(name));
   if ((recording_.events.flags[row] & kFlagUnfinished) != 0) arguments.next("\"finished\":").raw("false");
+  write_placement(arguments, row);
   // Every number beside counters is taken for one more of them.
   if (!has_only_counters) arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(row));
   arguments.end();
+}
+
+// What was set aside because it crosses a slice: by these an importer puts it back.
+void ChromeArguments::write_placement(ArgumentList& arguments, std::uint64_t row) const {
+  const std::uint32_t track = recording_.events.track[row];
+  const std::uint8_t lane = layout_.lane[row];
+  if (lane == kAsynchronous) {
+    if ((recording_.events.flags[row] & kFlagAsync) == 0) arguments.next("\"Synchronous\":").raw("true");
+  } else if (lane != kOnTrack && recording_.tracks[track].kind != TrackKind::kStream) {
+    arguments.next("\"On thread\":").raw(tracks_.thread(track));
+  }
 }
 
 void ChromeArguments::advance(std::uint64_t row) {

@@ -9,7 +9,9 @@
 #include "core/recording.h"
 #include "core/tree.h"
 #include "encode/chrome_ids.h"
+#include "encode/chrome_layout.h"
 #include "encode/chrome_text.h"
+#include "encode/chrome_tracks.h"
 
 namespace torchprof {
 
@@ -40,9 +42,11 @@ class ChromeArguments {
  public:
   // `with_call_stacks`: ops have the functions around them as text too, as traces had before functions were
   // events, and as TensorBoard's plugin still wants them.
-  ChromeArguments(const Recording& recording, const Tree& tree, const ExternalIds& external_ids,
-                  bool with_call_stacks)
+  ChromeArguments(const Recording& recording, const ChromeLayout& layout, const ChromeTracks& tracks,
+                  const Tree& tree, const ExternalIds& external_ids, bool with_call_stacks)
       : recording_(recording),
+        layout_(layout),
+        tracks_(tracks),
         tree_(tree),
         external_ids_(external_ids),
         with_call_stacks_(with_call_stacks && has_functions(recording)) {}
@@ -67,11 +71,14 @@ class ChromeArguments {
                      std::span<const CounterRecord* const> counters) const;
   void write_counter(ChromeText& text, const CounterRecord& counter) const;
   void write_others(ArgumentList& arguments, std::uint64_t row);
+  void write_placement(ArgumentList& arguments, std::uint64_t row) const;
   [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
   [[nodiscard]] static bool has_functions(const Recording& recording);
   void advance(std::uint64_t row);
 
   const Recording& recording_;
+  const ChromeLayout& layout_;
+  const ChromeTracks& tracks_;
   const Tree& tree_;
   const ExternalIds& external_ids_;
   const bool with_call_stacks_;

@@ -69,6 +69,20 @@ std::string_view flow_category(LinkType type) {
   return "link";
 }
 
+std::string_view phase_name(StepPhase phase) {
+  switch (phase) {
+    case StepPhase::kTrain:
+      return "train";
+    case StepPhase::kEval:
+      return "eval";
+    case StepPhase::kInfer:
+      return "infer";
+    case StepPhase::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
 // What torch itself marks with user scopes. TensorBoard's plugin has views of them, but throws away all user
 // annotations but steps.
 bool was_op_in_2021(std::string_view name) {
@@ -104,7 +118,7 @@ class ChromeEncoder {
         tree_(build_tree(recording)),
         flows_(chrome_flows(recording)),
         external_ids_(recording, tree_, flows_),
-        arguments_(recording, tree_, external_ids_, options.categories_of_2021),
+        arguments_(recording, layout_, tracks_, tree_, external_ids_, options.categories_of_2021),
         text_(std::move(sink)) {}
 
   ChromeCounts encode() {
@@ -223,6 +237,11 @@ class ChromeEncoder {
       arguments.integer("\"External id\":", external_ids_.of_step(index));
       arguments.integer("\"Record function id\":", 0);
       arguments.integer("\"Ev Idx\":", static_cast<std::int64_t>(number));
+      // By these an importer knows that it is no event, and what thread it is of.
+      arguments.next("\"Step phase\":").string(phase_name(step.phase));
+      if ((step.flags & kStepPartial) != 0) arguments.next("\"Step partial\":").raw("true");
+      if ((step.flags & kStepUnfinished) != 0) arguments.next("\"finished\":").raw("false");
+      if (lane == kBesideTrack) arguments.next("\"On thread\":").raw(tracks_.thread(step.track));
       arguments.end();
       text_.raw("}");
       if (lane == kAsynchronous) {

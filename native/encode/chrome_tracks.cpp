@@ -11,12 +11,14 @@ namespace {
 // As Kineto orders processes: host processes by id, devices after them.
 constexpr std::int64_t kFirstDeviceSortIndex = 0x1000000;
 
+constexpr std::string_view kThreadField = ",\"tid\":";
+
 std::int64_t process_of(const Track& track) {
   return track.kind == TrackKind::kStream ? track.device : track.process_id;
 }
 
 std::string fields_of(std::int64_t process_id, const std::string& thread_json) {
-  return "\"pid\":" + std::to_string(process_id) + ",\"tid\":" + thread_json;
+  return std::string("\"pid\":").append(std::to_string(process_id)).append(kThreadField).append(thread_json);
 }
 
 class FreeIds {
@@ -133,6 +135,11 @@ ChromeTracks::ChromeTracks(const Recording& recording, const ChromeLayout& layou
   for (std::uint64_t row = 0; row < layout.lane.size(); ++row) {
     if (layout.lane[row] == kBesideTrack) add_step_lane(recording.events.track[row]);
   }
+}
+
+std::string_view ChromeTracks::thread(std::uint32_t track) const {
+  const std::string_view on_track = fields_[track][kOnTrack];
+  return on_track.substr(on_track.find(kThreadField) + kThreadField.size());
 }
 
 void ChromeTracks::write_metadata(ChromeText& text, const ProcessNames& process_names) const {

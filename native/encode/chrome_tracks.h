@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/recording.h"
@@ -27,6 +28,9 @@ class ChromeTracks {
   [[nodiscard]] const std::string& fields(std::uint32_t track, std::uint8_t lane) const {
     return fields_[track][lane];
   }
+
+  // The `tid` of a track itself, in JSON.
+  [[nodiscard]] std::string_view thread(std::uint32_t track) const;
 
   // Names and order of processes and threads.
   void write_metadata(ChromeText& text, const ProcessNames& process_names) const;

@@ -22,6 +22,8 @@ enum class ArgumentKey : std::uint8_t {
   kOverloadName,
   kNameBytes,
   kFinished,
+  kTraining,
+  kPlacement,  // where our own exporter would have put it: steps and scopes that cross slices
   // Of calls to a device.
   kCbid,
   kCid,

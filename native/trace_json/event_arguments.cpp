@@ -18,7 +18,7 @@ bool is_of_work(ArgumentKey key) noexcept {
 bool is_of_call(ArgumentKey key) noexcept { return key == ArgumentKey::kCbid || key == ArgumentKey::kCid; }
 
 bool is_of_any(ArgumentKey key) noexcept {
-  return key >= ArgumentKey::kExternalId && key <= ArgumentKey::kFinished;
+  return key >= ArgumentKey::kExternalId && key <= ArgumentKey::kPlacement;
 }
 
 // An integer into a field: null, and what the field cannot hold, becomes `unknown`.
@@ -136,7 +136,11 @@ bool EventArguments::read_common(const ArgumentText& argument) {
       name_bytes = value.text;
       return true;
     case ArgumentKey::kFinished:
-      flags = value.kind == JsonKind::kFalse ? kFlagUnfinished : 0;
+      if (value.kind == JsonKind::kFalse) flags |= kFlagUnfinished;
+      return true;
+    case ArgumentKey::kTraining:
+      if (value.kind == JsonKind::kTrue) flags |= kFlagTraining;
+      if (value.kind == JsonKind::kFalse) flags |= kFlagEvaluation;
       return true;
     default:
       return false;

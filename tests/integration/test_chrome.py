@@ -16,7 +16,7 @@ from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
 from otel_torchprof.recorder.capture import Capture
 from otel_torchprof.recorder.capture_options import CaptureOptions
-from otel_torchprof.recording import EventKind, Recording, TensorInput, TrackKind
+from otel_torchprof.recording import EventFlags, EventKind, Recording, StepFlags, TensorInput, TrackKind
 from tests.support.chrome_rules import broken_rules, nesting, of_phase, read_strictly
 from tests.support.test_data import DATA, needs_data
 from tests.support.training_loop import ODD_NAMES, run_captured_steps, run_steps
@@ -76,13 +76,9 @@ def test_every_backward_op_has_a_flow_from_its_forward_op(loop: Recording, trace
 def test_what_was_recorded_comes_back(loop: Recording, trace_path: Path) -> None:
     read_back, report = load(trace_path)
     assert dict(report.problems) == {}
-    expected = rows_of(loop)
-    found = rows_of(read_back)
-    # Steps come back as the annotations that torch's profiler makes of them.
-    extra = {row for row in found if row[0].startswith("ProfilerStep#")}
-    assert found - Counter(dict.fromkeys(extra, 1)) == expected
-    assert {name for name, *_ in expected} >= set(ODD_NAMES)
-    assert [step.number for step in read_back.steps] == [step.number for step in loop.steps]
+    assert rows_of(read_back) == rows_of(loop)
+    assert {name for name, *_ in rows_of(loop)} >= set(ODD_NAMES)
+    assert steps_of(read_back) == steps_of(loop)
     assert linked(read_back) == linked(loop)
 
 
@@ -177,12 +173,15 @@ def validated(path: Path) -> tuple[bool, list[Any]]:
 def rows_of(recording: Recording) -> Counter[tuple[Any, ...]]:
     """All events by what a trace says of them; tracks by their thread."""
     events = recording.events
+    self_ns = recording.tree().self_ns
     correlation = events.correlation.tolist() or [-1] * len(recording)
     return Counter(
         (
             recording.event_name(row),
             int(events.start_ns[row]),
             int(events.end_ns[row]),
+            int(self_ns[row]),
+            EventFlags(int(events.flags[row])) & ~EventFlags.INSTANT,
             EventKind(events.kind[row]),
             place(recording, row),
             int(events.sequence[row]),
@@ -195,12 +194,25 @@ def rows_of(recording: Recording) -> Counter[tuple[Any, ...]]:
 
 
 def place(recording: Recording, row: int) -> tuple[Any, ...]:
-    track = recording.tracks[recording.events.track[row]]
-    if recording.event_name(row).startswith("ProfilerStep#"):
-        return ()  # where it crosses slices it goes beside its thread
+    return thread_of(recording, recording.events.track[row])
+
+
+def thread_of(recording: Recording, index: int) -> tuple[Any, ...]:
+    track = recording.tracks[index]
     if track.kind == TrackKind.STREAM:
         return track.device, track.thread_id
     return track.process_id, track.thread_id
+
+
+def steps_of(recording: Recording) -> list[tuple[Any, ...]]:
+    """All that a trace says of steps: not what other traces they belong to."""
+    return [
+        (
+            *(step.number, step.start_ns, step.end_ns, step.phase, step.flags & ~StepFlags.IN_PARENT),
+            thread_of(recording, step.track),
+        )
+        for step in recording.steps
+    ]
 
 
 def sizes(recording: Recording, row: int) -> list[Any]:
@@ -235,7 +247,7 @@ def everything(recording: Recording) -> dict[str, Any]:
     return {
         "rows": rows_of(recording),
         "links": linked(recording),
-        "steps": [(step.number, step.start_ns, step.end_ns) for step in recording.steps],
+        "steps": steps_of(recording),
         "memory": Counter(recording.memory[["time_ns", "address", "size_bytes"]].tolist()),
         "counters": Counter(recording.counters[["time_ns", "value"]].tolist()),
         "devices": Counter(devices[["stream", "size_bytes", "registers", "shared_bytes"]].tolist()),

@@ -152,6 +152,22 @@ def test_scopes_are_slices_beside_the_calls_that_enter_them(
     assert not of_phase(trace, "b")
 
 
+@pytest.mark.parametrize("name", ["trace.json", "run"])
+def test_a_trace_of_scopes_and_steps_is_read_back_as_it_was(
+    recording: Recording, scopes: Recording, tmp_path: Path, name: str
+) -> None:
+    for recorded in (recording, scopes):
+        out = tmp_path / f"{len(recorded)} {name}"
+        export(recorded, out, "chrome" if name.endswith("json") else "tensorboard")
+        (path,) = [out] if out.is_file() else out.iterdir()
+        read_back, _report = load(path)
+        assert len(read_back) == len(recorded)
+        assert read_back.tree().self_ns.sum() == recorded.tree().self_ns.sum()
+        assert [(step.number, step.start_ns, step.end_ns, step.flags) for step in read_back.steps] == [
+            (step.number, step.start_ns, step.end_ns, step.flags) for step in recorded.steps
+        ]
+
+
 def test_no_time_of_a_scope_counts_twice(scopes: Recording) -> None:
     events, tree = scopes.events, scopes.tree()
     for track in set(events.track.tolist()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import load
-from otel_torchprof.recording import EventFlags, EventKind, Recording, RecordingBuilder, TrackKind
+from otel_torchprof.recording import (
+    EventFlags,
+    EventKind,
+    Recording,
+    RecordingBuilder,
+    Step,
+    StepFlags,
+    StepPhase,
+    TrackKind,
+)
 from tests.support.chrome_rules import broken_rules, of_phase, read_strictly, to_ns
 from tests.support.recordings import recordings
 
@@ -44,6 +54,85 @@ def test_times_are_exact(recording: Recording) -> None:
             start_ns = base_ns + to_ns(event["ts"])
             assert start_ns == recording.events.start_ns[row]
             assert start_ns + to_ns(event["dur"]) == recording.events.end_ns[row]
+
+
+# Ends beyond starts, never the same twice: of equal slices only the order tells which encloses the other. By
+# tens, as what outlasts another by a nanosecond is taken for rounded.
+tens = st.integers(0, 30).map(lambda number: 10 * number)
+slices = st.lists(
+    st.tuples(
+        tens,
+        tens,
+        st.integers(0, 1),
+        st.sampled_from(
+            [EventKind.OP, EventKind.USER, EventKind.PYTHON, EventKind.PYTHON_C, EventKind.MODULE]
+        ),
+        st.sampled_from([EventFlags(0), EventFlags.ASYNC, EventFlags.UNFINISHED, EventFlags.OTHER_THREAD]),
+    ).filter(lambda drawn: drawn[0] < drawn[1]),
+    max_size=12,
+    unique_by=lambda drawn: drawn[:3],
+)
+steps = st.lists(
+    st.tuples(tens, tens, st.integers(0, 1), st.sampled_from(StepPhase), st.booleans()),
+    max_size=4,
+)
+
+
+@given(slices, steps)
+def test_what_was_set_aside_is_put_back(
+    drawn: list[tuple[int, int, int, EventKind, EventFlags]],
+    drawn_steps: list[tuple[int, int, int, StepPhase, bool]],
+) -> None:
+    """Slices and steps that cross come back on their threads, with their self times; no step is an event."""
+    builder = RecordingBuilder()
+    for thread in range(2):
+        builder.add_track("MainThread", process_id=1, thread_id=thread + 10)
+    for index, (start_ns, end_ns, track, kind, flags) in enumerate(drawn):
+        builder.add_event(
+            f"event {index}.__exit__",
+            start_ns,
+            end_ns,
+            track=track,
+            kind=kind,
+            flags=flags,
+            end_track=1 - track,
+        )
+    for number, (start_ns, duration_ns, track, phase, is_partial) in enumerate(drawn_steps):
+        flags = StepFlags.HAS_NUMBER | (StepFlags.PARTIAL if is_partial else StepFlags(0))
+        builder.add_step(start_ns, start_ns + duration_ns, number, track=track, phase=phase, flags=flags)
+    recording = builder.finish()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        export(recording, path)
+        read_back, _report = load(path)
+    assert placed(read_back) == placed(recording)
+    assert sorted(map(placed_step(read_back), read_back.steps)) == sorted(
+        map(placed_step(recording), recording.steps)
+    )
+
+
+def placed(recording: Recording) -> list[tuple[Any, ...]]:
+    """Events with their threads, flags and self times."""
+    events, self_ns = recording.events, recording.tree().self_ns
+    return sorted(
+        (
+            recording.event_name(row),
+            int(events.start_ns[row]),
+            int(events.end_ns[row]),
+            int(events.kind[row]),
+            int(events.flags[row]),
+            recording.tracks[events.track[row]].thread_id,
+            int(self_ns[row]),
+        )
+        for row in range(len(recording))
+    )
+
+
+def placed_step(recording: Recording) -> Callable[[Step], tuple[int, ...]]:
+    return lambda step: (
+        *(step.number, step.start_ns, step.end_ns, int(step.phase), int(step.flags)),
+        recording.tracks[step.track].thread_id,
+    )
 
 
 names = st.one_of(

@@ -54,7 +54,7 @@ def test_what_matters_is_a_warning_and_what_does_not_a_remark() -> None:
     assert report.remarks == [
         "Times count from the start.",
         "crossing_slices 1,234: events that begin within another and outlast it, as a scope outlasts the "
-        "Python call that begins it; kept as they are: only the self times of the two overlap",
+        "coroutine that began it; kept as they are: only the self times of the two overlap",
     ]
     assert report.harmful == {"no_time": 2, "of_another_package": 1}
 

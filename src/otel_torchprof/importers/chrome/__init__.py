@@ -37,7 +37,8 @@ def load(file: InputFile, report: ImportReport) -> Recording:
         report,
         base_time_ns(trace.header),
         file.limits.max_name_characters,
-        is_kineto="schemaVersion" in trace.header,
+        # Kineto gives the base since its times have fractions, our exporter always.
+        may_be_cut="schemaVersion" in trace.header and "baseTimeNanoseconds" not in trace.header,
     )
     for block in trace.take_blocks():
         reader.add(block)

@@ -18,7 +18,13 @@ _USER_PREFIXES = ("ProfilerStep#", "Optimizer.", "enumerate(DataLoader)#")
 _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 # What Python's functions are called, by Kineto and by our exporter.
 _FUNCTION = re.compile(r"(?P<file>.+)\((?P<line>\d{1,9})\): (?P<function>.+)", re.DOTALL)
-_BUILTIN_FUNCTION = re.compile(r"<built-in function (?P<function>[^<> ]+)>")
+_MODULE_PREFIX = "nn.Module: "
+_KINETO_MODULE = re.compile(r"nn\.Module: .+_\d+", re.DOTALL)  # our exporter puts no number behind the class
+_BUILTIN_FUNCTION = re.compile(r"<built-in function (?P<function>.+)>", re.DOTALL)
+
+
+# Kinds whose names a trace writes with more around them.
+_CALLS = (EventKind.PYTHON, EventKind.PYTHON_C, EventKind.MODULE)
 
 
 class NameClass(IntEnum):
@@ -41,7 +47,8 @@ class NameTable(dict[Any, int]):
         self._classes = array("B")
         self.step_numbers: dict[int, int] = {}
         """Numbers of steps by name id."""
-        self._functions: dict[int, int] = {}  # by name id: of the name with the place for an overload
+        # By name id: of the name as a recording has it, a function's place and a module's path as overload.
+        self._functions: dict[int, int] = {}
 
     def __missing__(self, name: Any) -> int:
         text = name if isinstance(name, str) else "" if name is None else str(name)
@@ -60,6 +67,8 @@ class NameTable(dict[Any, int]):
             self._functions[number] = self._builder.add_name(function["function"], place)
         elif function := _BUILTIN_FUNCTION.fullmatch(text):
             self._functions[number] = self._builder.add_name(function["function"])
+        elif text.startswith(_MODULE_PREFIX) and not _KINETO_MODULE.fullmatch(text):
+            self._functions[number] = self._builder.add_name(text.removeprefix(_MODULE_PREFIX))
         return number
 
     def number(self, name: Any, overload: Any, hexadecimal: Any) -> int:
@@ -82,6 +91,9 @@ class NameTable(dict[Any, int]):
         cut = self._max_characters
         refined = self._builder.native.add_string(name_bytes[:cut], overload_bytes[:cut])
         self._set_class(refined, NameClass(self._classes[number]))
+        if self._classes[number] == NameClass.MODULE:  # Kineto gives modules no path
+            own = name_bytes.removeprefix(_MODULE_PREFIX.encode())
+            self._functions[refined] = self._builder.native.add_string(own[:cut], overload_bytes[:cut])
         return refined
 
     def _set_class(self, number: int, name_class: NameClass) -> None:
@@ -91,15 +103,15 @@ class NameTable(dict[Any, int]):
 
     def of_kind(self, name: int, kind: EventKind) -> int:
         """The id under which an event of a kind has its name."""
-        return self._functions.get(name, name) if kind in {EventKind.PYTHON, EventKind.PYTHON_C} else name
+        return self._functions.get(name, name) if kind in _CALLS else name
 
     def refine_kinds(self, kinds: npt.NDArray[np.int64], names: npt.NDArray[np.int64]) -> None:
-        """Tells apart by name what shares a category, and takes the place out of the names of functions."""
+        """Tells apart by name what shares a category, and names calls as a recording does."""
         classes = np.frombuffer(self._classes, dtype=np.uint8)[names]
         kinds[(kinds == EventKind.OP) & (classes == NameClass.USER)] = EventKind.USER
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.MODULE)] = EventKind.MODULE
         kinds[(kinds == EventKind.PYTHON) & (classes == NameClass.BUILTIN)] = EventKind.PYTHON_C
-        called = np.flatnonzero(np.isin(kinds, (EventKind.PYTHON, EventKind.PYTHON_C)))
+        called = np.flatnonzero(np.isin(kinds, _CALLS))
         distinct, where = np.unique(names[called], return_inverse=True)
         functions = [self._functions.get(name, name) for name in distinct.tolist()]
         names[called] = np.array(functions, dtype=np.int64)[where.reshape(-1)]
@@ -112,6 +124,6 @@ def _utf8(text: str) -> bytes:
 def _class_of(name: str) -> NameClass:
     if name.startswith(_USER_PREFIXES):
         return NameClass.USER
-    if name.startswith("nn.Module: "):
+    if name.startswith(_MODULE_PREFIX):
         return NameClass.MODULE
     return NameClass.BUILTIN if name.startswith("<built-in ") else NameClass.PLAIN

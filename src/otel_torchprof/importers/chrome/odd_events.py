@@ -16,7 +16,8 @@ from otel_torchprof.importers.chrome.memory import (
     OUT_OF_MEMORY_NAME,
     memory_record,
 )
-from otel_torchprof.importers.chrome.schema import NO_ARGUMENTS, Event, Slice, numeric_arguments
+from otel_torchprof.importers.chrome.own_steps import own_step
+from otel_torchprof.importers.chrome.schema import NO_ARGUMENTS, Event, Label, Slice, numeric_arguments
 from otel_torchprof.importers.chrome.scopes import Mark, ScopePairer
 from otel_torchprof.importers.chrome.times import NO_TIME, microseconds_to_ns
 from otel_torchprof.importers.chrome.trace_builder import TraceBuilder
@@ -34,8 +35,8 @@ class OddEvents:
     def __init__(self, trace: TraceBuilder, flows: Flows) -> None:
         self._trace = trace
         self._flows = flows
-        self._scopes = ScopePairer(is_async=False)
-        self._async_scopes = ScopePairer(is_async=True)
+        self._scopes = ScopePairer(is_async=False, takes=self._take_step)
+        self._async_scopes = ScopePairer(is_async=True, takes=self._take_step)
 
     def add(self, events: Sequence[Event], texts: Sequence[Slice]) -> None:
         """Takes events, and the text of each."""
@@ -59,9 +60,23 @@ class OddEvents:
         """Makes events of begins and ends; what is never ended lasts until `last_ns`."""
         for scopes in (self._scopes, self._async_scopes):
             for row, mark in scopes.pair(self._trace.draft, last_ns, self._trace.report.problems):
+                self._refine_kind(row)
                 if mark.event.args is not None:
                     self._add_device_record(row, mark.event)
                     self._add_details(row, mark.event, mark.text)
+
+    def _refine_kind(self, row: int) -> None:
+        draft = self._trace.draft
+        kinds, names = (np.array([column[row]], dtype=np.int64) for column in (draft.kind, draft.name))
+        self._trace.names.refine_kinds(kinds, names)
+        draft.kind[row], draft.name[row] = int(kinds[0]), int(names[0])
+
+    def _take_step(self, begin: Mark, end_ns: int) -> bool:
+        number = self._trace.names.step_numbers.get(begin.name)
+        step = own_step(begin.event, number, begin.time_ns, end_ns, begin.track)
+        if step is not None:
+            self._trace.add_own_step(step)
+        return step is not None
 
     def _add_complete(self, event: Event, start_ns: int, text: Slice) -> None:
         trace = self._trace
@@ -74,11 +89,17 @@ class OddEvents:
         durations = trace.durations(
             np.array([NO_TIME if duration is None else duration]), np.array([start_ns])
         )
+        end_ns = start_ns + int(durations[0])
+        track = trace.tracks.number(event.pid, _thread(event), category.on_device)
+        number = trace.names.step_numbers.get(int(names[0]))
+        if step := own_step(event, number, start_ns, end_ns, track):
+            trace.add_own_step(step)
+            return
         row = trace.draft.add(
             start_ns,
-            start_ns + int(durations[0]),
+            end_ns,
             int(names[0]),
-            trace.tracks.number(event.pid, event.tid, category.on_device),
+            track,
             kind,
             scope=USER_SCOPE if kind == EventKind.USER else 0,
         )
@@ -104,6 +125,8 @@ class OddEvents:
         draft.payload[row] = trace.inputs.of(arguments)
         if arguments.finished is False:
             draft.flags[row] |= EventFlags.UNFINISHED
+        if isinstance(arguments.training, bool):
+            draft.flags[row] |= EventFlags.TRAINING if arguments.training else EventFlags.EVALUATION
         kind = draft.kind[row]
         external_id = to_int(arguments.external_id, -1)
         trace.add_op_external_ids(row, np.array([kind]), np.array([external_id]))
@@ -169,6 +192,12 @@ class OddEvents:
             series_name = series[:_MAX_SERIES_CHARACTERS]
             names = (name, series_name) if name else (series_name,)
             trace.counters.append((time_ns, row, track, trace.builder.add_name(*names), value))
+
+
+def _thread(event: Event) -> Label:
+    """What an event calls its thread; where our exporter has put it beside that, the thread it is of."""
+    thread = None if event.args is None else event.args.on_thread
+    return event.tid if isinstance(thread, bool) or not isinstance(thread, int | str) else thread
 
 
 _ADD: dict[str | None, Callable[[OddEvents, Event, int, Slice], None]] = {

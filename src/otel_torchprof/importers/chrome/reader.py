@@ -29,7 +29,7 @@ class TraceReader:
         report: where problems are counted.
         base_ns: what times count from.
         max_name_characters: longer names are cut.
-        is_kineto: whether Kineto wrote the trace, whose times may be cut to microseconds.
+        may_be_cut: whether times without fractions were cut to microseconds, as Kineto once did.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class TraceReader:
         base_ns: int,
         max_name_characters: int,
         *,
-        is_kineto: bool,
+        may_be_cut: bool,
     ) -> None:
         self._report = report
-        self._is_kineto = is_kineto
+        self._may_be_cut = may_be_cut
         self._trace = TraceBuilder(report, base_ns, max_name_characters)
         self._flows = Flows()
         self._texts = TextTables(scanner, self._trace, self._flows)
@@ -71,7 +71,7 @@ class TraceReader:
         devices = trace.hand_over()
         add_launch_links(draft, self._flows, devices, trace.ops_by_external_id, builder, report)
         add_other_links(draft, self._flows, trace.tracks.torch_thread_ids, builder, report)
-        is_cut = self._is_kineto and not trace.clock.has_fractions
+        is_cut = self._may_be_cut and not trace.clock.has_fractions
         recording, overruns = builder.finish_mended(
             rounding_ns=_ROUNDING_US_NS if is_cut else _ROUNDING_NS, stream_ns=_STREAM_OVERFLOW_NS
         )

@@ -51,10 +51,16 @@ class Arguments(Struct, gc=False):
     wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Any = field(default=None, name="wait_on_stream")
     wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
-    # Our own exporter's: of names that are not valid UTF-8, of events that were open at the end.
+    # Our own exporter's: of names that are not valid UTF-8, of events that were open at the end, of modules.
     name_bytes: Any = field(default=None, name="Name bytes")
     overload_name: Any = field(default=None, name="Overload name")
     finished: Any = None
+    training: Any = field(default=None, name="Training")
+    # Of what it set aside, as it crosses slices, and of steps that are no events.
+    step_phase: Any = field(default=None, name="Step phase")
+    step_partial: Any = field(default=None, name="Step partial")
+    on_thread: Any = field(default=None, name="On thread")
+    synchronous: Any = field(default=None, name="Synchronous")
     # Of "[memory]" instants.
     memory_bytes: Any = field(default=None, name="Bytes")
     address: Any = field(default=None, name="Addr")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
@@ -65,10 +65,12 @@ class _OpenMarks:
 class ScopePairer:
     """Collects marks and pairs them when all are known: files are not in order of time.
 
-    `key` of `add` names the line on which begins and ends nest: a track, or an asynchronous id.
+    `key` of `add` names the line on which begins and ends nest: a track, or an asynchronous id. `takes` is
+    asked for each pair, and told when it ended: what it takes becomes no event.
     """
 
     is_async: bool
+    takes: Callable[[Mark, int], bool]
     marks: dict[Hashable, list[Mark]] = field(default_factory=dict)
     _added: list[tuple[int, Mark]] = field(default_factory=list)
 
@@ -125,7 +127,11 @@ class ScopePairer:
     def _add(
         self, draft: EventDraft, begin: Mark, end_ns: int, flags: EventFlags, end_track: int = 0
     ) -> None:
+        if self.takes(begin, end_ns):
+            return
         kind = begin.category.kind
+        if self.is_async and not _was_set_aside(begin.event):
+            flags |= EventFlags.ASYNC
         row = draft.add(
             begin.time_ns,
             end_ns,
@@ -133,7 +139,12 @@ class ScopePairer:
             begin.track,
             kind,
             scope=USER_SCOPE if kind == EventKind.USER else 0,
-            flags=flags | (EventFlags.ASYNC if self.is_async else EventFlags(0)),
+            flags=flags,
             end_track=end_track if flags & EventFlags.OTHER_THREAD else 0,
         )
         self._added.append((row, begin))
+
+
+def _was_set_aside(event: Event) -> bool:
+    """Whether our own exporter made it asynchronous only because it crosses slices."""
+    return event.args is not None and event.args.synchronous is True

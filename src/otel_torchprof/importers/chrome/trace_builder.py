@@ -10,6 +10,7 @@ from otel_torchprof.importers.chrome.clock import TraceClock
 from otel_torchprof.importers.chrome.counted_events import CountedEvents
 from otel_torchprof.importers.chrome.inputs import InputsTable
 from otel_torchprof.importers.chrome.names import NameTable
+from otel_torchprof.importers.chrome.own_steps import OwnStep
 from otel_torchprof.importers.chrome.times import MAX_TIME_NS, NO_TIME
 from otel_torchprof.importers.chrome.tracks import TrackTable
 from otel_torchprof.importers.columns import EventDraft
@@ -52,6 +53,7 @@ class TraceBuilder:
         self.memory_records: list[Records] = []
         self.counters: list[tuple[int, int, int, int, float]] = []
         self._steps: list[tuple[int, int]] = []  # row and number
+        self._own_steps: list[OwnStep] = []
         self._op_rows: list[Column] = []
         self._op_external_ids: list[Column] = []
 
@@ -76,6 +78,10 @@ class TraceBuilder:
         self._steps += [
             (first + index, numbers[int(names[index])]) for index in np.flatnonzero(is_step).tolist()
         ]
+
+    def add_own_step(self, step: OwnStep) -> None:
+        """Adds a step that is no event: our exporter wrote it."""
+        self._own_steps.append(step)
 
     def add_op_external_ids(self, first: int, kinds: Column, external_ids: Column) -> None:
         """Notes the external ids of ops among the events from row `first` on."""
@@ -122,6 +128,10 @@ class TraceBuilder:
                 number,
                 track=draft.track[row],
                 flags=StepFlags.HAS_NUMBER,
+            )
+        for step in self._own_steps:
+            builder.add_step(
+                step.start_ns, step.end_ns, step.number, track=step.track, phase=step.phase, flags=step.flags
             )
         if names := self.tracks.process_names():
             builder.add_metadata({"process_names": names})
