@@ -144,11 +144,7 @@ class Placer {
     if (track != track_) current_ = 0;
     track_ = track;
     while (current_ + 1 < in_time.size() && roots_[in_time[current_ + 1]].start_ns <= start_ns) ++current_;
-    const std::size_t root = in_time[current_];
-    if (start_ns < roots_[in_time.front()].start_ns || start_ns > roots_[in_time.back()].end_ns) {
-      placement_.partial[root] = 1;
-    }
-    return root;
+    return in_time[current_];
   }
 
   const Recording& recording_;

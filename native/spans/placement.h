@@ -31,7 +31,7 @@ struct Placement {
   std::vector<std::uint8_t> may_be_span;
   std::vector<std::uint8_t> is_root;     // it stands for its root and is no span beside it
   std::vector<std::uint32_t> launchers;  // see find_launchers
-  // Of each root: events before the first or after the last root were put here.
+  // Of each root: the event that it stands for was still open when recording ended.
   std::vector<std::uint8_t> partial;
   std::vector<Lane> lanes;
 

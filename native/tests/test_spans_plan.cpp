@@ -99,7 +99,7 @@ TEST_CASE("an event that outlasts its step stands beside it, what it holds goes 
   CHECK(links_of(plan, "across").empty());
 }
 
-TEST_CASE("events outside all steps make the outermost steps partial") {
+TEST_CASE("events outside all steps go to the nearest step, which is as whole as it was recorded") {
   Scene scene;
   scene.step(100, 200, 0);
   scene.step(200, 300, 1);
@@ -111,8 +111,12 @@ TEST_CASE("events outside all steps make the outermost steps partial") {
   CHECK(plan.spans[find_span(plan, "after")].root == 1);
   CHECK(parent_of(plan, "before") == 1000);
   CHECK(parent_of(plan, "after") == 1001);
-  CHECK(attributes_of(plan, find_span(plan, "torch.step", 0)).at("torch.step.partial") == Value(true));
-  CHECK(attributes_of(plan, find_span(plan, "torch.step", 1)).at("torch.step.partial") == Value(true));
+  for (const char* name : {"before", "after"}) {
+    CHECK(attributes_of(plan, find_span(plan, name)).at("torch.step.crossing") == Value(true));
+  }
+  for (const std::uint32_t root : {0U, 1U}) {
+    CHECK(attributes_of(plan, find_span(plan, "torch.step", root)).count("torch.step.partial") == 0);
+  }
 }
 
 TEST_CASE("backward ops link to their forward ops, and both ends say so") {

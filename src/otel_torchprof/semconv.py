@@ -354,8 +354,7 @@ SPAN_ATTRIBUTES = (
         "boolean",
         "",
         "steps",
-        "True: recording began or ended within it, or it holds events from before the first or after the "
-        "last step.",
+        "True: recording began or ended within it.",
     ),
     Attribute(
         STEP_CROSSING,

@@ -168,6 +168,15 @@ def test_a_trace_of_scopes_and_steps_is_read_back_as_it_was(
         ]
 
 
+def test_spans_read_back_say_which_steps_are_whole(recording: Recording, tmp_path: Path) -> None:
+    """Functions that were entered before the step do not make it partial."""
+    assert (recording.events.start_ns < recording.steps[0].start_ns).any()
+    export(recording, tmp_path / "spans.otlp")
+    read_back, _report = load(tmp_path / "spans.otlp")
+    assert [step.flags for step in read_back.steps] == [step.flags for step in recording.steps]
+    assert read_back.tree().self_ns.sum() == recording.tree().self_ns.sum()
+
+
 def test_no_time_of_a_scope_counts_twice(scopes: Recording) -> None:
     events, tree = scopes.events, scopes.tree()
     for track in set(events.track.tolist()):

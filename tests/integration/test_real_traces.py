@@ -14,7 +14,7 @@ import pytest
 
 from otel_torchprof.exporters import export
 from otel_torchprof.importers import ImportReport, UnreadableInputError, load
-from otel_torchprof.recording import EventKind, LinkType, Recording, TrackKind
+from otel_torchprof.recording import EventKind, LinkType, Recording, Step, StepFlags, TrackKind
 from tests.support.test_data import DATA, needs_data
 
 FILES = sorted(path for path in DATA.rglob("*") if path.is_file() and path.suffix != ".md")
@@ -75,6 +75,30 @@ def test_counts_are_those_of_an_independent_reader(path: Path) -> None:
     assert Counter(written_name(recording, row) for row in range(len(recording))) == Counter(
         event["name"] for event in slices + instants
     )
+
+
+@pytest.mark.parametrize("path", KINETO, ids=lambda path: path.name)
+def test_spans_read_back_have_the_steps_and_times(path: Path, tmp_path: Path) -> None:
+    recording, _report = imported(path)
+    export(recording, tmp_path / "spans.otlp")
+    read_back, _report = load(tmp_path / "spans.otlp")
+    assert self_times(read_back) == self_times(recording)
+    assert [whole_step(step) for step in read_back.steps] == [whole_step(step) for step in recording.steps]
+
+
+def self_times(recording: Recording) -> dict[tuple[str, int], tuple[int, int]]:
+    """Count and self time by name and kind."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for row, self_ns in enumerate(recording.tree().self_ns.tolist()):
+        key = (recording.event_name(row)[:200], int(recording.events.kind[row]))  # spans cut longer ones
+        count, total_ns = found.get(key, (0, 0))
+        found[key] = (count + 1, total_ns + self_ns)
+    return found
+
+
+def whole_step(step: Step) -> tuple[int, int, int, bool]:
+    is_whole = not step.flags & (StepFlags.PARTIAL | StepFlags.UNFINISHED)
+    return step.number, step.start_ns, step.end_ns, is_whole
 
 
 def written_name(recording: Recording, row: int) -> str:

@@ -33,9 +33,13 @@ class SpanTracks:
     def thread(self, process: int, attributes: Attributes) -> int:
         """The track of a thread; also remembers what the span says of it."""
         thread = to_int(attributes.get(semconv.THREAD_ID), 0)
-        number = self._number(("thread", process, thread), _Track(TrackKind.THREAD, "", process, thread))
+        name = attributes.get(semconv.THREAD_NAME)
+        # No thread has the id 0: it stands for what traces put beside threads, on lines of several names.
+        line = name if thread == 0 and isinstance(name, str) else ""
+        key = ("thread", process, thread, line)
+        number = self._number(key, _Track(TrackKind.THREAD, "", process, thread))
         track = self._tracks[number]
-        if isinstance(name := attributes.get(semconv.THREAD_NAME), str):
+        if isinstance(name, str):
             track.name = track.name or name
         track.torch_thread_id = track.torch_thread_id or to_int(
             attributes.get(semconv.AUTOGRAD_THREAD_ID), 0, 0, _UINT64
