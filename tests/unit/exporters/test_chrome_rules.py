@@ -98,8 +98,11 @@ def test_what_was_set_aside_is_put_back(
             end_track=1 - track,
         )
     for number, (start_ns, duration_ns, track, phase, is_partial) in enumerate(drawn_steps):
-        flags = StepFlags.HAS_NUMBER | (StepFlags.PARTIAL if is_partial else StepFlags(0))
-        builder.add_step(start_ns, start_ns + duration_ns, number, track=track, phase=phase, flags=flags)
+        wholeness = StepFlags.PARTIAL if is_partial else StepFlags(0)
+        end_ns = start_ns + duration_ns
+        builder.add_step(
+            start_ns, end_ns, number, track=track, phase=phase, flags=StepFlags.HAS_NUMBER | wholeness
+        )
     recording = builder.finish()
     with TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"

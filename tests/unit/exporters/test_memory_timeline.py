@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from otel_torchprof.analysis.memory import Category
@@ -16,7 +17,7 @@ from otel_torchprof.cli.main import main
 from otel_torchprof.errors import NothingToWriteError, TorchprofError
 from otel_torchprof.exporters import export, format_of_path
 from otel_torchprof.importers import load
-from otel_torchprof.recording import Recording
+from otel_torchprof.recording import MEMORY_DTYPE, Recording, RecordingBuilder
 from tests.support.report_recordings import HOSTILE_NAMES
 from tests.support.snapshots import START_US, entry, snapshot, stack, training_snapshot
 
@@ -126,3 +127,62 @@ def test_the_command_line_shows_a_snapshot(tmp_path: Path, capsys: pytest.Captur
     assert facts["metadata"]["cuda_memory_snapshot"]["devices"]["0"]["reserved_bytes"] == 14336
     assert main(["convert", str(path), str(tmp_path / "out.html"), "--to", "memory-timeline"]) == 0
     assert (tmp_path / "out.html").stat().st_size > 10_000
+
+
+def without_addresses(changes: list[tuple[int, int, int]], device_type: int = 1) -> Recording:
+    """What Kineto recorded in 2021: no addresses. Of each change time, bytes, total (-1 = none)."""
+    builder = RecordingBuilder()
+    builder.add_track("main", thread_id=1)
+    memory = np.zeros(len(changes), dtype=MEMORY_DTYPE)
+    for name, values in zip(
+        ("time_ns", "size_bytes", "total_allocated_bytes"), zip(*changes, strict=True), strict=True
+    ):
+        memory[name] = values
+    memory["event"] = memory["total_reserved_bytes"] = -1
+    memory["device_type"] = device_type
+    builder.add_memory(memory)
+    return builder.finish()
+
+
+def raw_timeline(recording: Recording, folder: Path) -> list[list[int]]:
+    export(recording, folder / "t.raw.json", "memory-timeline")
+    changes: list[list[int]] = json.loads((folder / "t.raw.json").read_text())
+    return changes
+
+
+UNKNOWN = int(Category.UNKNOWN)
+
+
+def test_without_addresses_it_is_what_was_allocated_less_what_was_freed(tmp_path: Path) -> None:
+    recording = without_addresses([(1000, 64, -1), (2000, -256, -1), (3000, 512, -1)])
+    # 192 bytes of the 256 that were freed must have been there before.
+    assert raw_timeline(recording, tmp_path) == [
+        [-1, 1, 192, UNKNOWN],
+        [1000, 2, 64, UNKNOWN],
+        [2000, 4, -256, UNKNOWN],
+        [3000, 2, 512, UNKNOWN],
+    ]
+    written = export(recording, tmp_path / "t.json", "memory-timeline")
+    assert written["peak_bytes"] == 512
+
+
+def test_without_addresses_totals_say_what_was_in_use(tmp_path: Path) -> None:
+    recording = without_addresses([(1000, 64, 1064), (2000, -500, 564)])
+    assert raw_timeline(recording, tmp_path) == [
+        [-1, 1, 1000, UNKNOWN],
+        [1000, 2, 64, UNKNOWN],
+        [2000, 4, -500, UNKNOWN],
+    ]
+    export(recording, tmp_path / "t.html", "memory-timeline")
+    assert '"name":"cuda:0"' in (tmp_path / "t.html").read_text("utf-8").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ["t.memory.html", "t.memory.json", "t.memory.raw.json"])
+def test_events_that_say_nothing_make_no_timeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    without_addresses([(1000, 0, -1), (2000, 0, -1)]).save(tmp_path / "in.tprof")
+    assert main(["convert", str(tmp_path / "in.tprof"), str(tmp_path / name)]) == 2
+    said = f"{tmp_path / name} is not written: none of 2 memory events says what was allocated\n"
+    assert capsys.readouterr() == ("", f"otel-torchprof: {said}")
+    assert not (tmp_path / name).exists()

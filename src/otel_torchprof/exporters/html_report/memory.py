@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
-from otel_torchprof.analysis.memory import Category, DeviceMemory, MemoryProfile, Share, condense
+from otel_torchprof.analysis.memory import (
+    Category,
+    Device,
+    Growth,
+    MemoryEvents,
+    MemoryProfile,
+    Peak,
+    Share,
+    Timeline,
+    condense,
+)
 from otel_torchprof.exporters.html_report.names import shown
 from otel_torchprof.recording import Recording
 
@@ -15,9 +26,29 @@ MAX_FRAMES = 40
 MAX_STEPS = 400
 
 
-def memory(recording: Recording) -> dict[str, Any]:
-    """What the page shows of memory; no `devices` where none was recorded. Times count from the start."""
-    devices = MemoryProfile(recording).devices if len(recording.memory) else []
+class ShownMemory(Protocol):
+    """The memory of a device, as much as is known of it."""
+
+    @property
+    def device(self) -> Device: ...
+    @property
+    def events(self) -> MemoryEvents: ...
+    @property
+    def timeline(self) -> Timeline: ...
+    @property
+    def peak(self) -> Peak: ...
+    @property
+    def growth(self) -> Growth: ...
+
+
+def memory(recording: Recording, devices: Sequence[ShownMemory] | None = None) -> dict[str, Any]:
+    """What the page shows of memory; no `devices` where none was recorded. Times count from the start.
+
+    Args:
+        devices: the one with the highest peak first; those whose blocks are known where None is given.
+    """
+    if devices is None:
+        devices = MemoryProfile(recording).devices if len(recording.memory) else []
     return {
         "categories": [category.label for category in Category],
         "devices": [_device(recording, device) for device in devices[:MAX_DEVICES]],
@@ -26,7 +57,7 @@ def memory(recording: Recording) -> dict[str, Any]:
     }
 
 
-def _device(recording: Recording, memory: DeviceMemory) -> dict[str, Any]:
+def _device(recording: Recording, memory: ShownMemory) -> dict[str, Any]:
     start_ns, peak, growth = recording.start_ns, memory.peak, memory.growth
     line = condense(memory.timeline, MAX_MOMENTS, start_ns, recording.end_ns)
     return {

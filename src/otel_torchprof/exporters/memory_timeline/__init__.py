@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from otel_torchprof.analysis.memory import MemoryProfile
 from otel_torchprof.errors import NothingToWriteError, TorchprofError
+from otel_torchprof.exporters.memory_timeline.levels import memory_of_devices
 from otel_torchprof.exporters.memory_timeline.page import write_page
 from otel_torchprof.exporters.memory_timeline.torch_json import write_raw, write_totals
 from otel_torchprof.recording import Recording
@@ -32,7 +32,7 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
 
     Raises:
         TorchprofError: the name of the file does not tell the form.
-        NothingToWriteError: the recording has no memory.
+        NothingToWriteError: the recording does not tell of any memory in use.
     """
     name = path.name.lower().removesuffix(".gz")
     is_page = name.endswith(".html") and not path.name.lower().endswith(".gz")
@@ -42,9 +42,13 @@ def export(recording: Recording, path: Path) -> dict[str, int]:
         )
     if not len(recording.memory):
         raise NothingToWriteError(f"{path} is not written: no memory recorded (profile_memory records it)")
+    devices = memory_of_devices(recording)
+    if not devices:
+        raise NothingToWriteError(
+            f"{path} is not written: none of {len(recording.memory):,} memory events says what was allocated"
+        )
     if is_page:
-        return write_page(recording, path)
-    devices = MemoryProfile(recording).devices
+        return write_page(recording, path, devices)
     if name.endswith(".raw.json"):
         return write_raw(devices, path)
     return write_totals(devices, path)

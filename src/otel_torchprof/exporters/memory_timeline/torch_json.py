@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from otel_torchprof.analysis.memory import Action, DeviceMemory
+from otel_torchprof.analysis.memory import Action
+from otel_torchprof.exporters.html_report.memory import ShownMemory
 from otel_torchprof.exporters.output_file import OutputFile
 
 _NS_PER_MICROSECOND = 1000
@@ -16,7 +17,7 @@ _BEFORE = -1  # the time of what was there before
 _ROWS_AT_ONCE = 8192
 
 
-def write_totals(devices: Sequence[DeviceMemory], path: Path) -> dict[str, int]:
+def write_totals(devices: Sequence[ShownMemory], path: Path) -> dict[str, int]:
     """`[times in us, [[0, bytes of each category], ...]]`: the state after each microsecond with a change."""
     if not devices:
         return _write(path, ["[[], []]"], {"devices": 0, "moments": 0, "peak_bytes": 0})
@@ -38,7 +39,7 @@ def write_totals(devices: Sequence[DeviceMemory], path: Path) -> dict[str, int]:
     return _write(path, pieces, counts)
 
 
-def write_raw(devices: Sequence[DeviceMemory], path: Path) -> dict[str, int]:
+def write_raw(devices: Sequence[ShownMemory], path: Path) -> dict[str, int]:
     """`[[time in ns, action, bytes, category], ...]`; a new version is two, the first of them negative."""
     if not devices:
         return _write(path, ["[]"], {"devices": 0, "changes": 0, "peak_bytes": 0})
