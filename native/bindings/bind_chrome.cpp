@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 #include <vector>
 
@@ -24,14 +25,21 @@ ProcessNames process_names(const nb::dict& names) {
   return by_id;
 }
 
+std::vector<float> floats_of(const nb::bytes& bytes) {
+  std::vector<float> floats(bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), bytes.c_str(), floats.size() * sizeof(float));
+  return floats;
+}
+
 // The GIL is held only while a full buffer is handed over.
 nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const nb::dict& names,
                       bool categories_of_2021, const std::vector<std::uint8_t>& left_out_kinds,
-                      const nb::callable& write) {
+                      const nb::bytes& occupancy_percent, const nb::callable& write) {
   const ChromeOptions options{.header = bytes_view(header),
                               .process_names = process_names(names),
                               .categories_of_2021 = categories_of_2021,
-                              .left_out_kinds = left_out_kinds};
+                              .left_out_kinds = left_out_kinds,
+                              .occupancy_percent = floats_of(occupancy_percent)};
   ChromeCounts counts;
   {
     const WithoutGil release;
@@ -57,5 +65,6 @@ nb::dict write_chrome(const Recording& recording, const nb::bytes& header, const
 void bind_chrome(nb::module_& m) {
   using namespace torchprof::bindings;
   m.def("write_chrome", write_chrome, nb::arg("recording"), nb::arg("header"), nb::arg("process_names"),
-        nb::arg("categories_of_2021"), nb::arg("left_out_kinds"), nb::arg("write"));
+        nb::arg("categories_of_2021"), nb::arg("left_out_kinds"), nb::arg("occupancy_percent"),
+        nb::arg("write"));
 }

@@ -188,6 +188,8 @@ void ChromeArguments::write_work(ArgumentList& arguments, std::uint64_t row) con
   }
   const DeviceRecord& device = *device_;
   const EventTable& events = recording_.events;
+  // Kineto never has another value.
+  if (events.kind[row] == static_cast<std::uint8_t>(EventKind::kKernel)) arguments.integer("\"queued\":", 0);
   arguments.integer_if_known("\"device\":", device.device);
   arguments.integer_if_known("\"context\":", device.context);
   arguments.integer_if_known("\"stream\":", device.stream);
@@ -200,7 +202,7 @@ void ChromeArguments::write_work(ArgumentList& arguments, std::uint64_t row) con
   write_real(arguments, "\"warps per SM\":", device.warps_per_sm);
   write_dimensions(arguments, "\"grid\":", device.grid);
   write_dimensions(arguments, "\"block\":", device.block);
-  write_real(arguments, "\"est. achieved occupancy %\":", device.occupancy_percent);
+  write_real(arguments, "\"est. achieved occupancy %\":", occupancy_percent());
   arguments.integer_if_known("\"priority\":", device.priority);
   if (device.size_bytes < 0) return;
   arguments.integer("\"bytes\":", device.size_bytes);
@@ -209,6 +211,11 @@ void ChromeArguments::write_work(ArgumentList& arguments, std::uint64_t row) con
     arguments.next("\"memory bandwidth (GB/s)\":")
         .number(static_cast<double>(device.size_bytes) / static_cast<double>(duration_ns));
   }
+}
+
+float ChromeArguments::occupancy_percent() const {
+  if (occupancy_percent_.size() != recording_.devices.size()) return device_->occupancy_percent;
+  return occupancy_percent_[static_cast<std::size_t>(device_ - recording_.devices.data())];
 }
 
 void ChromeArguments::write_sync(ArgumentList& arguments, std::uint64_t row) const {

@@ -43,12 +43,14 @@ class ChromeArguments {
   // `with_call_stacks`: ops have the functions around them as text too, as traces had before functions were
   // events, and as TensorBoard's plugin still wants them.
   ChromeArguments(const Recording& recording, const ChromeLayout& layout, const ChromeTracks& tracks,
-                  const Tree& tree, const ExternalIds& external_ids, bool with_call_stacks)
+                  const Tree& tree, const ExternalIds& external_ids, std::span<const float> occupancy_percent,
+                  bool with_call_stacks)
       : recording_(recording),
         layout_(layout),
         tracks_(tracks),
         tree_(tree),
         external_ids_(external_ids),
+        occupancy_percent_(occupancy_percent),
         with_call_stacks_(with_call_stacks && has_functions(recording)) {}
 
   // Whether it is what CUPTI's range profiler measured a kernel's counters over. To be asked, and written,
@@ -71,6 +73,7 @@ class ChromeArguments {
                      std::span<const CounterRecord* const> counters) const;
   void write_counter(ChromeText& text, const CounterRecord& counter) const;
   void write_others(ArgumentList& arguments, std::uint64_t row);
+  [[nodiscard]] float occupancy_percent() const;
   void write_placement(ArgumentList& arguments, std::uint64_t row) const;
   [[nodiscard]] std::int64_t correlation(std::uint64_t row) const;
   [[nodiscard]] static bool has_functions(const Recording& recording);
@@ -81,6 +84,7 @@ class ChromeArguments {
   const ChromeTracks& tracks_;
   const Tree& tree_;
   const ExternalIds& external_ids_;
+  const std::span<const float> occupancy_percent_;
   const bool with_call_stacks_;
   std::size_t next_device_ = 0;
   const DeviceRecord* device_ = nullptr;  // of the current row, nullptr = none

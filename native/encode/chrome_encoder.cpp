@@ -118,7 +118,8 @@ class ChromeEncoder {
         tree_(build_tree(recording)),
         flows_(chrome_flows(recording)),
         external_ids_(recording, tree_, flows_),
-        arguments_(recording, layout_, tracks_, tree_, external_ids_, options.categories_of_2021),
+        arguments_(recording, layout_, tracks_, tree_, external_ids_, options.occupancy_percent,
+                   options.categories_of_2021),
         text_(std::move(sink)) {}
 
   ChromeCounts encode() {

@@ -31,6 +31,8 @@ struct ChromeOptions {
   bool categories_of_2021 = false;
   // Kinds of events that are not written, nor flows from or to them. kUser takes steps along, kOther memory.
   std::vector<std::uint8_t> left_out_kinds;
+  // By row of Recording::devices, NaN = not known; those of the recording where it has another length.
+  std::vector<float> occupancy_percent;
 };
 
 // Times count from the whole second before the first one. What `sink` throws comes through.

@@ -662,6 +662,7 @@ def write_chrome(
     process_names: dict[int, bytes],
     categories_of_2021: bool,
     left_out_kinds: Sequence[int],
+    occupancy_percent: bytes,  # float32 of each row of the device records
     write: Callable[[bytes], object],
 ) -> dict[str, int]: ...
 

@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from otel_torchprof._native import core
+from otel_torchprof.analysis.device_properties import device_properties
+from otel_torchprof.analysis.occupancy import kernel_occupancy
 from otel_torchprof.exporters.output_file import OutputFile
 from otel_torchprof.recording import EventKind, Recording
 
@@ -60,6 +62,7 @@ def write_trace(
             process_names(recording),
             categories_of_2021,
             sorted(left_out),
+            kernel_occupancy(recording).tobytes(),
             file.write,
         )
     return {**counts, "size_bytes": file.size_bytes}
@@ -77,7 +80,7 @@ def trace_header(recording: Recording, trace_name: str) -> dict[str, Any]:
     header: dict[str, Any] = {
         **_mapping(metadata.get(TRACE_METADATA)),
         "schemaVersion": 1,
-        "deviceProperties": _devices(metadata, kineto),
+        "deviceProperties": device_properties(recording),
     }
     header |= {name: kineto[name] for name in _KINETO_NUMBERS if name in kineto}
     header |= {name: int(bool(known[name])) for name in _OPTIONS if name in known}
@@ -97,13 +100,6 @@ def process_names(recording: Recording) -> dict[int, bytes]:
     return {
         number: name.encode("utf-8", "replace") for number, name in names.items() if abs(number) < _MAX_ID
     }
-
-
-def _devices(metadata: Mapping[str, Any], kineto: Mapping[str, Any]) -> list[Any]:
-    for devices in (kineto.get("deviceProperties"), metadata.get("device_properties")):
-        if isinstance(devices, list):
-            return devices
-    return []
 
 
 def _distributed(metadata: Mapping[str, Any], kineto: Mapping[str, Any]) -> dict[str, Any]:

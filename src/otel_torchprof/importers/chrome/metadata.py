@@ -24,7 +24,7 @@ _DEVICE = frozenset(
         "id", "name", "totalGlobalMem", "computeMajor", "computeMinor", "maxThreadsPerBlock",
         "maxThreadsPerMultiprocessor", "maxThreadsPerMultiProcessor", "regsPerBlock", "regsPerMultiprocessor",
         "warpSize", "sharedMemPerBlock", "sharedMemPerMultiprocessor", "numSms", "sharedMemPerBlockOptin",
-        "maxSharedMemoryPerMultiProcessor",
+        "maxSharedMemoryPerMultiProcessor", "maxBlocksPerMultiprocessor",
     }
 )  # fmt: skip
 _DISTRIBUTED = frozenset({"backend", "rank", "world_size", "pg_count", "nccl_version"})
