@@ -171,6 +171,13 @@ void ChromeArguments::write_python(ArgumentList& arguments, std::uint64_t row) c
     arguments.integer("\"Python module id\":", events.name[row]);
     const std::uint16_t mode = events.flags[row] & (kFlagTraining | kFlagEvaluation);
     if (mode != 0) arguments.next("\"Training\":").raw(mode == kFlagTraining ? "true" : "false");
+  } else if (!modules_.class_of(row).empty()) {
+    arguments.integer("\"Python module id\":", modules_.number_of(row));
+    const StringPool& strings = recording_.strings;
+    const std::uint32_t name = events.name[row];
+    // By this an importer knows the function again.
+    arguments.next("\"Python function\":")
+        .string(chrome_name(EventKind::kPython, strings.name(name), strings.overload(name)));
   }
 }
 

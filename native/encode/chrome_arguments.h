@@ -10,6 +10,7 @@
 #include "core/tree.h"
 #include "encode/chrome_ids.h"
 #include "encode/chrome_layout.h"
+#include "encode/chrome_modules.h"
 #include "encode/chrome_text.h"
 #include "encode/chrome_tracks.h"
 
@@ -43,12 +44,13 @@ class ChromeArguments {
   // `with_call_stacks`: ops have the functions around them as text too, as traces had before functions were
   // events, and as TensorBoard's plugin still wants them.
   ChromeArguments(const Recording& recording, const ChromeLayout& layout, const ChromeTracks& tracks,
-                  const Tree& tree, const ExternalIds& external_ids, std::span<const float> occupancy_percent,
-                  bool with_call_stacks)
+                  const Tree& tree, const ModuleCalls& modules, const ExternalIds& external_ids,
+                  std::span<const float> occupancy_percent, bool with_call_stacks)
       : recording_(recording),
         layout_(layout),
         tracks_(tracks),
         tree_(tree),
+        modules_(modules),
         external_ids_(external_ids),
         occupancy_percent_(occupancy_percent),
         with_call_stacks_(with_call_stacks && has_functions(recording)) {}
@@ -83,6 +85,7 @@ class ChromeArguments {
   const ChromeLayout& layout_;
   const ChromeTracks& tracks_;
   const Tree& tree_;
+  const ModuleCalls& modules_;
   const ExternalIds& external_ids_;
   const std::span<const float> occupancy_percent_;
   const bool with_call_stacks_;

@@ -15,6 +15,7 @@
 #include "encode/chrome_ids.h"
 #include "encode/chrome_layout.h"
 #include "encode/chrome_links.h"
+#include "encode/chrome_modules.h"
 #include "encode/chrome_names.h"
 
 namespace torchprof {
@@ -116,9 +117,10 @@ class ChromeEncoder {
         layout_(lay_out(recording)),
         tracks_(recording, layout_),
         tree_(build_tree(recording)),
+        modules_(recording, tree_),
         flows_(chrome_flows(recording)),
         external_ids_(recording, tree_, flows_),
-        arguments_(recording, layout_, tracks_, tree_, external_ids_, options.occupancy_percent,
+        arguments_(recording, layout_, tracks_, tree_, modules_, external_ids_, options.occupancy_percent,
                    options.categories_of_2021),
         text_(std::move(sink)) {}
 
@@ -217,6 +219,9 @@ class ChromeEncoder {
     const auto kind = static_cast<EventKind>(events_.kind[row]);
     const std::string_view name = strings.name(events_.name[row]);
     if (!is_python(kind)) return text_.string(name);
+    if (const std::string_view module = modules_.class_of(row); !module.empty()) {
+      return text_.string(chrome_name(EventKind::kModule, module, {}));
+    }
     return text_.string(chrome_name(kind, name, strings.overload(events_.name[row])));
   }
 
@@ -376,6 +381,7 @@ class ChromeEncoder {
   ChromeLayout layout_;
   ChromeTracks tracks_;
   Tree tree_;
+  ModuleCalls modules_;
   std::vector<ChromeFlow> flows_;
   ExternalIds external_ids_;
   ChromeArguments arguments_;

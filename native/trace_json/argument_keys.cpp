@@ -30,6 +30,7 @@ constexpr auto kNames = [] {
       Name{"Concrete Inputs", kConcreteInputs},
       Name{"Overload name", kOverloadName},
       Name{"Name bytes", kNameBytes},
+      Name{"Python function", kFunction},
       Name{"finished", kFinished},
       Name{"Training", kTraining},
       Name{"Step phase", kPlacement},

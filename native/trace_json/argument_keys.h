@@ -21,6 +21,7 @@ enum class ArgumentKey : std::uint8_t {
   kConcreteInputs,
   kOverloadName,
   kNameBytes,
+  kFunction,  // what our own exporter would have called it, were it not the call of a module
   kFinished,
   kTraining,
   kPlacement,  // where our own exporter would have put it: steps and scopes that cross slices

@@ -135,6 +135,9 @@ bool EventArguments::read_common(const ArgumentText& argument) {
     case ArgumentKey::kNameBytes:
       name_bytes = value.text;
       return true;
+    case ArgumentKey::kFunction:
+      function = value.kind == JsonKind::kString ? value.text : std::string_view();
+      return true;
     case ArgumentKey::kFinished:
       if (value.kind == JsonKind::kFalse) flags |= kFlagUnfinished;
       return true;

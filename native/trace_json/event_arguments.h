@@ -33,6 +33,7 @@ struct EventArguments {
   std::string_view concrete_inputs;
   std::string_view overload_name;
   std::string_view name_bytes;
+  std::string_view function;
   DeviceRecord device = blank_device();  // of work and calls; `event` is not set
 
   // False where an argument that means something has no common shape.

@@ -163,7 +163,7 @@ std::uint32_t EventCollector::place(const EventText& event) {
 
 std::uint32_t EventCollector::name(const EventText& event, const EventArguments& arguments) {
   joined_.clear();
-  joined_.add(label(event.name));
+  joined_.add(arguments.function.empty() ? label(event.name) : arguments.function);
   joined_.add(arguments.overload_name);
   joined_.add(arguments.name_bytes);
   return texts_.names.intern(joined_.view());

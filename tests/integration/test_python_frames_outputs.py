@@ -189,3 +189,57 @@ def test_no_time_of_a_scope_counts_twice(scopes: Recording) -> None:
         if scopes.event_name(row) == "inner":
             assert scopes.event_name(int(tree.parent[row])) == "statement"
             assert tree.self_ns[row] < events.end_ns[row] - events.start_ns[row]
+
+
+class Residual(torch.nn.Module):
+    """Calls a layer, which has a hook: another function calls its `forward` then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+        self.layer.register_forward_hook(lambda _module, _arguments, output: output * 2)
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.relu(self.layer(batch)) + batch
+
+
+def _recorded_model(*, with_modules: bool = False) -> Recording:
+    model = Residual()
+    capture = Capture(options=CaptureOptions(with_stack=True, with_modules=with_modules))
+    capture.start()
+    model(torch.ones(2, 4))
+    model(torch.ones(2, 4))
+    return capture.stop()
+
+
+def test_calls_of_modules_are_named_as_kineto_names_them(tmp_path: Path) -> None:
+    recording = _recorded_model()
+    export(recording, tmp_path / "trace.json")
+    trace = read_strictly(tmp_path / "trace.json")
+    calls = [event for event in of_phase(trace, "X") if event["name"].startswith("nn.Module: ")]
+    assert Counter(call["name"] for call in calls) == {"nn.Module: Residual": 2, "nn.Module: Linear": 2}
+    assert len({call["args"]["Python module id"] for call in calls}) == 2
+    # Nothing but the name in the trace is another: the recording comes back with its functions.
+    read_back, _report = load(tmp_path / "trace.json")
+    assert [root.lines() for root in recorded_roots(read_back)] == [
+        root.lines() for root in recorded_roots(recording)
+    ]
+    assert (read_back.events.kind == recording.events.kind).all()
+
+
+def test_calls_of_modules_are_there_once_where_modules_were_recorded(tmp_path: Path) -> None:
+    export(_recorded_model(with_modules=True), tmp_path / "trace.json")
+    names = Counter(event["name"] for event in of_phase(read_strictly(tmp_path / "trace.json"), "X"))
+    assert names["nn.Module: Residual"] == names["nn.Module: Linear"] == 2
+
+
+def test_tensorboards_plugin_has_its_module_view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = require_package("torch_tb_profiler.profiler.data").RunProfileData
+    modules_of = require_package("torch_tb_profiler.profiler.module_op").aggegate_module_view
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    export(_recorded_model(), tmp_path / "run", "tensorboard")
+    (trace,) = (tmp_path / "run").iterdir()
+    profile = data.parse("worker", "1", str(trace), str(tmp_path))
+    (model,) = modules_of(profile.tid2tree, profile.events)
+    assert (model.name, model.occurences) == ("Residual", 2)
+    assert [(child.name, child.occurences) for child in model.children] == [("Linear", 2)]

@@ -60,13 +60,15 @@ class OddEvents:
         """Makes events of begins and ends; what is never ended lasts until `last_ns`."""
         for scopes in (self._scopes, self._async_scopes):
             for row, mark in scopes.pair(self._trace.draft, last_ns, self._trace.report.problems):
-                self._refine_kind(row)
+                self._refine_kind(row, mark.event)
                 if mark.event.args is not None:
                     self._add_device_record(row, mark.event)
                     self._add_details(row, mark.event, mark.text)
 
-    def _refine_kind(self, row: int) -> None:
+    def _refine_kind(self, row: int, begin: Event) -> None:
         draft = self._trace.draft
+        if begin.name is not None:
+            draft.name[row] = self._trace.names[_name(begin)]
         kinds, names = (np.array([column[row]], dtype=np.int64) for column in (draft.kind, draft.name))
         self._trace.names.refine_kinds(kinds, names)
         draft.kind[row], draft.name[row] = int(kinds[0]), int(names[0])
@@ -82,7 +84,7 @@ class OddEvents:
         trace = self._trace
         category = category_of(event.cat)
         kinds = np.array([category.kind], dtype=np.int64)
-        names = np.array([trace.names[event.name]], dtype=np.int64)
+        names = np.array([trace.names[_name(event)]], dtype=np.int64)
         trace.names.refine_kinds(kinds, names)
         kind = EventKind(int(kinds[0]))
         duration = microseconds_to_ns(event.dur)
@@ -116,7 +118,7 @@ class OddEvents:
             return
         trace, draft, arguments = self._trace, self._trace.draft, event.args
         if event.name is not None:
-            name = trace.names.number(event.name, arguments.overload_name, arguments.name_bytes)
+            name = trace.names.number(_name(event), arguments.overload_name, arguments.name_bytes)
             draft.name[row] = trace.names.of_kind(name, EventKind(draft.kind[row]))
         draft.sequence[row] = max(to_int(arguments.sequence, -1), -1)
         if draft.sequence[row] >= 0:
@@ -192,6 +194,12 @@ class OddEvents:
             series_name = series[:_MAX_SERIES_CHARACTERS]
             names = (name, series_name) if name else (series_name,)
             trace.counters.append((time_ns, row, track, trace.builder.add_name(*names), value))
+
+
+def _name(event: Event) -> Label:
+    """What an event is called; of calls of modules our exporter gives the function beside that."""
+    function = None if event.args is None else event.args.function
+    return function if isinstance(function, str) else event.name
 
 
 def _thread(event: Event) -> Label:

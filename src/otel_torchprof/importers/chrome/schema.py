@@ -51,9 +51,11 @@ class Arguments(Struct, gc=False):
     wait_correlation: Any = field(default=None, name="wait_on_cuda_event_record_corr_id")
     wait_stream: Any = field(default=None, name="wait_on_stream")
     wait_event: Any = field(default=None, name="wait_on_cuda_event_id")
-    # Our own exporter's: of names that are not valid UTF-8, of events that were open at the end, of modules.
+    # Our own exporter's: of names that are not valid UTF-8, of calls of modules, of events
+    # that were open at the end.
     name_bytes: Any = field(default=None, name="Name bytes")
     overload_name: Any = field(default=None, name="Overload name")
+    function: Any = field(default=None, name="Python function")
     finished: Any = None
     training: Any = field(default=None, name="Training")
     # Of what it set aside, as it crosses slices, and of steps that are no events.
