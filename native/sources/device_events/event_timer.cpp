@@ -30,8 +30,8 @@ std::uint64_t this_process() noexcept { return static_cast<std::uint64_t>(::getp
 // One capture's. The thread that makes pieces of it may outlive the capture, when the device hangs.
 struct EventTimer::Session {
   Session(const torchprof_device_events& events_of, DeviceLog& log_of) : events(events_of), log(log_of) {}
-  // Events of a device that has failed are left to the process's end: to destroy one is an error then, which torch
-  // throws where nothing may be thrown.
+  // Events of a device that has failed are left to the process's end: to destroy one is an error then, which
+  // torch throws where nothing may be thrown.
   ~Session() {
     if (!is_device_well) {
       return;
