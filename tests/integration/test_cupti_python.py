@@ -111,3 +111,18 @@ def test_kinds_of_records_have_nvidias_numbers() -> None:
     theirs = {kind.name.replace("_", ""): kind.value for kind in cupti.ActivityKind}
     assert ours
     assert {name: theirs[name] for name in ours} == ours
+
+
+@pytest.mark.parametrize(
+    ("table", "calls"),
+    [("kNoisyRuntimeCalls", "runtime_api_trace_cbid"), ("kDriverLaunches", "driver_api_trace_cbid")],
+)
+def test_calls_that_are_told_apart_are_the_ones_that_are_meant(table: str, calls: str) -> None:
+    text = (LAYOUT.parent / "call_filter.h").read_text("utf-8")
+    body = text[text.index(table) :].partition("};")[0]
+    meant = {int(number): name for number, name in re.findall(r"^\s+(\d+),\s+// (\w+)", body, re.M)}
+    assert len(meant) == len(re.findall(r"^\s+\d+,", body, re.M))
+    called = {call.value: re.sub(r"_v\d+$", "", call.name) for call in getattr(cupti, calls)}
+    internal = {number for number, name in meant.items() if name.startswith("__")}  # which it leaves out
+    assert {number: called.get(number, meant[number]) for number in meant} == meant
+    assert meant.keys() - called.keys() == internal
