@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from otel_torchprof.analysis.coverage import Coverage
+from otel_torchprof.analysis.device_properties import device_properties
 from otel_torchprof.analysis.device_use import COPY_KINDS, blocking_calls, device_uses
 from otel_torchprof.analysis.launches import WORK_KINDS
 from otel_torchprof.exporters.html_report.names import UsedNames, shown
@@ -68,16 +69,9 @@ def blocking(recording: Recording) -> dict[str, Any]:
 
 def _model(recording: Recording, number: int) -> str:
     """What the device is called by its maker, if the recording says so."""
-    kineto = recording.metadata.get("kineto")
-    properties = kineto.get("deviceProperties") if isinstance(kineto, dict) else None
-    for known in (properties, recording.metadata.get("device_properties")):
-        for device in known if isinstance(known, list) else ():
-            if (
-                isinstance(device, dict)
-                and device.get("id") == number
-                and isinstance(device.get("name"), str)
-            ):
-                return shown(device["name"])
+    for device in device_properties(recording):
+        if device.get("id") == number and isinstance(device.get("name"), str):
+            return shown(device["name"])
     return ""
 
 
