@@ -165,17 +165,6 @@ class Capture:
         if self._finalizer is not None:
             self._finalizer()
 
-    def discard(self) -> None:
-        """Stops recording, and leaves no file of it.
-
-        Raises:
-            OSError: the file cannot be removed.
-        """
-        self.halt()
-        is_ours = self._session is not None and not self._session.forked
-        if is_ours and self.path is not None:
-            self.path.unlink(missing_ok=True)
-
     def stop(self) -> Recording:
         """Stops recording and returns the recording; again, it makes it again.
 

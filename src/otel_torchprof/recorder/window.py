@@ -58,8 +58,6 @@ class StepCapture(Protocol):
 
     def halt(self) -> None: ...
 
-    def discard(self) -> None: ...
-
     def stop(self) -> Recording: ...
 
 
@@ -188,10 +186,6 @@ class WindowController:
     def _finish(self, *, partial: bool) -> None:
         window, self._window = self._window, None
         if window is None:
-            return
-        if partial and len(window.steps) == 1 and not window.capture.recorded:
-            # The program ended just as the schedule had begun another window: there is nothing to tell.
-            window.capture.discard()
             return
         if partial:
             window.partial = True  # the open step is closed as unfinished
