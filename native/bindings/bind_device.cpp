@@ -34,25 +34,29 @@ DeviceKind kind_of(const std::string& name) {
 }
 
 // By the names that Kineto's traces have, where they have one.
+// What is not known is left out.
 nb::list list_of(const std::vector<DeviceProperties>& devices) {
   nb::list result;
   for (const DeviceProperties& device : devices) {
     nb::dict properties;
+    const auto add = [&](const char* name, std::int64_t value) {
+      if (value >= 0) properties[name] = value;
+    };
     properties["id"] = nb::len(result);
     properties["name"] = text(device.name);
-    properties["totalGlobalMem"] = device.memory_bytes;
-    properties["computeMajor"] = device.compute_major;
-    properties["computeMinor"] = device.compute_minor;
-    properties["maxThreadsPerBlock"] = device.max_threads_per_block;
-    properties["maxThreadsPerMultiprocessor"] = device.max_threads_per_multiprocessor;
-    properties["maxBlocksPerMultiprocessor"] = device.max_blocks_per_multiprocessor;
-    properties["regsPerBlock"] = device.registers_per_block;
-    properties["warpSize"] = device.warp_size;
-    properties["sharedMemPerBlock"] = device.shared_bytes_per_block;
-    properties["numSms"] = device.multiprocessors;
-    properties["regsPerMultiprocessor"] = device.registers_per_multiprocessor;
-    properties["sharedMemPerBlockOptin"] = device.max_shared_bytes_per_block;
-    properties["sharedMemPerMultiprocessor"] = device.shared_bytes_per_multiprocessor;
+    add("totalGlobalMem", device.memory_bytes);
+    add("computeMajor", device.compute_major);
+    add("computeMinor", device.compute_minor);
+    add("maxThreadsPerBlock", device.max_threads_per_block);
+    add("maxThreadsPerMultiprocessor", device.max_threads_per_multiprocessor);
+    add("maxBlocksPerMultiprocessor", device.max_blocks_per_multiprocessor);
+    add("regsPerBlock", device.registers_per_block);
+    add("warpSize", device.warp_size);
+    add("sharedMemPerBlock", device.shared_bytes_per_block);
+    add("numSms", device.multiprocessors);
+    add("regsPerMultiprocessor", device.registers_per_multiprocessor);
+    add("sharedMemPerBlockOptin", device.max_shared_bytes_per_block);
+    add("sharedMemPerMultiprocessor", device.shared_bytes_per_multiprocessor);
     result.append(properties);
   }
   return result;

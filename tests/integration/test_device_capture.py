@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -21,7 +22,7 @@ import ctypes
 import sys
 from pathlib import Path
 
-from tests.support.stand_in_device import KINDS, launch, load_stand_in
+from tests.support.stand_in_device import launch, load_stand_in
 
 folder = Path(sys.argv[1])
 stand_in = load_stand_in(folder)  # before torch, which may bring a libcupti along
@@ -29,21 +30,10 @@ stand_in = load_stand_in(folder)  # before torch, which may bring a libcupti alo
 import torch
 
 from otel_torchprof.recorder.capture import Capture
-from otel_torchprof.recorder.sources.source import Source
+from otel_torchprof.recorder.sources.device import DeviceSource
 
 GEMM, RELU = b"_Z4gemmPfi", b"_Z4reluPf"
 COPY, CONTEXT_WAIT, OF_A_GRAPH = 41, 4, 99
-
-
-class Device(Source):
-    name = "stand-in"
-
-    def start(self, target):
-        self._capture = target.capture
-        target.capture.start_device([], KINDS)
-
-    def stop(self):
-        self._capture.stop_device()
 
 
 def work(emit, *what, callback_id=COPY):
@@ -78,7 +68,7 @@ def backward(context, gradient):
 
 layer.register_autograd(backward)
 
-capture = Capture(folder / "run.tprof", sources=[Device()])
+capture = Capture(folder / "run.tprof", sources=[DeviceSource(required=True)])
 capture.start()
 for number in range(3):
     capture.begin_step(number)
@@ -155,6 +145,24 @@ def test_it_comes_back_from_a_chrome_trace_as_it_was(recording: Recording, tmp_p
     ids = [row["external_id"] for row in recording.devices if row["grid"].any()]
     assert min(ids) > 0
     assert sorted(row["external_id"] for row in again.devices if row["grid"].any()) == sorted(ids)
+
+
+def test_what_the_devices_are_is_kept_and_written(recording: Recording, tmp_path: Path) -> None:
+    device = recording.metadata["device"]
+    assert (device["complete"], device["devices"], device["counts"]["kernels"]) == (True, 2, KERNELS)
+    first, second = device["properties"]
+    assert (first["name"], first["numSms"], first["maxThreadsPerMultiprocessor"]) == ("stand-in 0", 132, 2048)
+    assert second == {"id": 1, "name": "stand-in 1"}  # of which the driver tells no more
+    export(recording, tmp_path / "trace.json", "chrome")
+    trace = json.loads((tmp_path / "trace.json").read_bytes())
+    assert trace["deviceProperties"] == device["properties"]
+    of_device = Counter(
+        (event["args"]["device"], event["args"].get("est. achieved occupancy %"))
+        for event in trace["traceEvents"]
+        if event.get("cat") == "kernel"
+    )
+    # 528 blocks of 128 threads on 132 multiprocessors: 512 of 2048 threads.
+    assert of_device == {(0, 25): KERNELS - 3, (1, None): 3}
 
 
 def _enclosing(recording: Recording, row: int) -> list[str]:

@@ -534,7 +534,7 @@ def device_probe(cupti_paths: Sequence[str], try_subscribe: bool = False) -> dic
 
     Keys: "available"; "reason" why not and what helps, else ""; "library" (a path); "cupti_version" as
     cuptiGetVersion() has it; "driver_version" (13000 is CUDA 13.0, 0 not known); "devices" (-1: not known);
-    "properties", a dictionary a device with the names of Kineto's traces (-1: not known); "subscriber", who
+    "properties", a dictionary a device of what is known, with the names of Kineto's traces; "subscriber", who
     else profiles, where `try_subscribe` asks and no capture records.
     """
 
