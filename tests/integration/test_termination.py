@@ -25,8 +25,10 @@ def ended_by(
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_EXPORTER_OTLP_ENDPOINT": sink.endpoint,
     }
+    # A shell has what it runs in the background ignore an interrupt, these tests too.
+    command = ["env", "--default-signal=INT", script("opentelemetry-instrument"), sys.executable, PROGRAM]
     with subprocess.Popen(
-        [script("opentelemetry-instrument"), sys.executable, PROGRAM, *arguments],
+        [*command, *arguments],
         cwd=folder,
         env=instrumented_environment(settings),
         stdout=subprocess.PIPE,
