@@ -33,8 +33,7 @@ DeviceKind kind_of(const std::string& name) {
   throw std::invalid_argument("no kind of device record is called " + name);
 }
 
-// By the names that Kineto's traces have, where they have one.
-// What is not known is left out.
+// By the names that Kineto's traces have, where they have one. What is not known is left out.
 nb::list list_of(const std::vector<DeviceProperties>& devices) {
   nb::list result;
   for (const DeviceProperties& device : devices) {

@@ -69,9 +69,8 @@ class Capture {
   // Leaves out what the device is given from now on, or records it again; without a device it does nothing.
   // Throws DeviceRefused.
   void record_device(bool wanted);
-  // What the device has finished is in the recording then. Idempotent, and bounded in time; stop() does it
-  // too.
-  // False when the device did not end: then records are missing.
+  // What the device has finished is in the recording then; bounded in time, and stop() does it too. False
+  // when the device did not end: then records are missing. Again, it does nothing.
   bool stop_device() noexcept;
   // Calls that this thread makes to wait for the device are the recorder's own.
   void set_own_device_thread(std::uint32_t os_thread_id) noexcept;

@@ -17,6 +17,7 @@
 #include "encode/chrome_links.h"
 #include "encode/chrome_modules.h"
 #include "encode/chrome_names.h"
+#include "spans/event_kinds.h"
 
 namespace torchprof {
 namespace {
@@ -68,20 +69,6 @@ std::string_view flow_category(LinkType type) {
       break;
   }
   return "link";
-}
-
-std::string_view phase_name(StepPhase phase) {
-  switch (phase) {
-    case StepPhase::kTrain:
-      return "train";
-    case StepPhase::kEval:
-      return "eval";
-    case StepPhase::kInfer:
-      return "infer";
-    case StepPhase::kUnknown:
-      break;
-  }
-  return "unknown";
 }
 
 // What torch itself marks with user scopes. TensorBoard's plugin has views of them, but throws away all user

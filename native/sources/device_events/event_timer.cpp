@@ -71,7 +71,7 @@ struct EventTimer::Session {
       return;  // the event is lost too
     }
   }
-  // An event that came when the session had ended.
+  // An event that came when the session had ended, or for which there was no room.
   void keep_late(void* event) noexcept {
     const std::lock_guard lock(mutex);
     try {
