@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,7 @@ class ScopeFrames {
  public:
   explicit ScopeFrames(Recording& recording) : events_(recording.events), strings_(recording.strings) {}
 
-  std::uint64_t cut() {
+  void cut() {
     for (std::size_t row = 0; row < events_.size(); ++row) {
       if (row > 0 && events_.track[row] != events_.track[row - 1]) open_.clear();
       if (is_async(events_.flags[row])) continue;
@@ -63,7 +64,6 @@ class ScopeFrames {
       open_.push_back(row);
     }
     keep_order();
-    return cut_.size();
   }
 
  private:
@@ -125,9 +125,8 @@ class ScopeFrames {
 
 }  // namespace
 
-std::uint64_t cut_frames_at_scopes(Recording& recording) {
-  if (!has_frames_and_scopes(recording.events)) return 0;
-  return ScopeFrames(recording).cut();
+void cut_frames_at_scopes(Recording& recording) {
+  if (has_frames_and_scopes(recording.events)) ScopeFrames(recording).cut();
 }
 
 }  // namespace torchprof

@@ -8,13 +8,11 @@
 // A scope that crosses other calls, as where a coroutine waits inside it, is left as it is.
 #pragma once
 
-#include <cstdint>
-
 #include "core/recording.h"
 
 namespace torchprof {
 
-// Returns how many frames were cut. Needs rows in order, and keeps them so.
-std::uint64_t cut_frames_at_scopes(Recording& recording);
+// Needs rows in order, and keeps them so.
+void cut_frames_at_scopes(Recording& recording);
 
 }  // namespace torchprof

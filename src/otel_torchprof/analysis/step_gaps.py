@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 # Reasons for which any event of any thread is dropped from some moment on.
-_DROPS = ("byte_cap", "disk_full", "memory_limit", "no_thread_state", "name_table_full")
+_DROPS = ("byte_cap", "disk_full", "memory_limit", "no_thread_state")
 # What takes whole parts out of a file.
 _DAMAGE = (
     "file_cut_off",
@@ -40,11 +41,13 @@ class StepEvents:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        is_mark = is_step_mark(recording)
-        on_track, start_ns = recording.events.track, recording.events.start_ns
+        is_mark, start_ns = is_step_mark(recording), recording.events.start_ns
+        # Rows are in order of their tracks.
+        first = np.searchsorted(recording.events.track, np.arange(len(recording.tracks) + 1))
+        rows = [slice(begin, end) for begin, end in itertools.pairwise(first.tolist())]
         self._starts_ns = [
-            start_ns[(on_track == track) & ~is_mark] if of.kind == TrackKind.THREAD else start_ns[:0]
-            for track, of in enumerate(recording.tracks)
+            start_ns[of][~is_mark[of]] if track.kind == TrackKind.THREAD else start_ns[:0]
+            for track, of in zip(recording.tracks, rows, strict=True)
         ]
         steps = recording.steps
         self._bounds_ns = np.array([(step.start_ns, step.end_ns) for step in steps], dtype=np.int64)

@@ -12,9 +12,8 @@ from rich.text import Text
 from otel_torchprof.cli.text import MIN_NAME_WIDTH, NameCell, cell
 
 _GAP = 2  # between columns
-_MAX_WRITTEN_NAME = (
-    100  # to a pipe or a file, which have room for any: templates may take 250; --json has all
-)
+# Of a name in a pipe or a file, which have room for any: templates may take 250; --json has all.
+_MAX_WRITTEN_NAME = 100
 _ENOUGH_FOR_NAMES = 32  # of all their columns together: names longer than that cost no further column
 
 Cell = NameCell | Text | str
