@@ -12,7 +12,7 @@ from typing import Any
 
 from otel_torchprof.recorder.torch_profiler import torch_profiler_records
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may start a capture while its thread starts one
 _begun = 0
 _latest_traces_devices = True  # not known of one that began before anybody watched
 _is_watching = False
